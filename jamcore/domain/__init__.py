@@ -1,0 +1,1 @@
+"""What exists in Jam, without any input or output: records, tables, decisions and typed errors."""

@@ -1,0 +1,53 @@
+"""Change requests: what a run leaves for a person to accept or reject (RUN-1)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+from uuid import UUID
+
+from jamcore.domain.records import Record
+
+
+class ChangeFlag(StrEnum):
+    """What a reviewer must look at twice (SEC-2)."""
+
+    CI_DEFINITION = "ci-definition"
+    GIT_HOOK = "git-hook"
+    EXECUTABLE = "executable"
+    SYMLINK = "symlink"
+    SUBMODULE = "submodule"
+    BINARY = "binary"
+    CONTROL_CHARACTERS = "control-characters"
+
+
+class ChangedPath(Record):
+    """One path of the patch. ``path`` is shown escaped; flags say why it needs a look."""
+
+    path: str
+    change: Literal["added", "modified", "deleted", "type-changed"]
+    flags: tuple[ChangeFlag, ...] = ()
+
+
+class EvidenceFile(Record):
+    """One file of the package with its SHA-256."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class ChangeRequest(Record):
+    """The package: patch, transcript and evidence below ``change-requests/<id>/``, each with its checksum."""
+
+    schema_version: Literal[1] = 1
+    id: UUID
+    room_id: UUID
+    session_id: UUID
+    objective: str
+    base: str
+    paths: tuple[ChangedPath, ...]
+    files: tuple[EvidenceFile, ...]
+    complete: bool
+    created_at: datetime

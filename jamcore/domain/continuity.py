@@ -1,0 +1,220 @@
+"""Checkpoints, what a plugin declares about its state, and the activation decision as one pure function (CONT)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar, Literal
+from uuid import UUID
+
+from jamcore.domain.errors import FaultError, RefusalError
+from jamcore.domain.records import Record
+
+
+class CaptureKind(StrEnum):
+    """How the core treats files that match a pattern (CONT-3)."""
+
+    APPEND_ONLY = "append-only"
+    WHOLE = "whole"
+    DATABASE = "database"
+    NEVER = "never"
+
+
+class CaptureEntry(Record):
+    """Files below the provider's state root: a relative glob (``**`` any depth) and how they are captured."""
+
+    pattern: str
+    kind: CaptureKind
+
+
+class CaptureList(Record):
+    """What is captured, first match wins; a file that matches nothing is not captured.
+
+    ``guest_scratch`` are directories below the guest's home that hold rebuildable state (live databases): emptied on restore (CONT-5).
+    ``credential_patterns`` must never be captured: a match inside the captured set refuses the checkpoint by path (SEC-7).
+    """
+
+    entries: tuple[CaptureEntry, ...]
+    guest_scratch: tuple[str, ...] = ()
+    credential_patterns: tuple[str, ...] = ()
+
+
+class ActivationPlan(Record):
+    """What a restore does besides placing the captured files: delete rebuildable files that would diverge silently (CONT-5).
+
+    ``delete`` are relative globs below the provider's state root; ``check`` are globs of which at least one file must exist afterwards.
+    """
+
+    delete: tuple[str, ...] = ()
+    check: tuple[str, ...] = ()
+
+
+class CheckpointReason(StrEnum):
+    """Why a generation was made (CONT-6)."""
+
+    AFTER_TURN = "after-turn"
+    BEFORE_STOP = "before-stop"
+
+
+class Checkpoint(Record):
+    """The row of one published generation (CONT-4). ``root_digest`` names the root object; bytes are in the block store."""
+
+    id: UUID
+    host_id: UUID
+    agent_id: UUID
+    provider: str
+    provider_version: str
+    reason: CheckpointReason
+    root_digest: str
+    sessions: tuple[CheckpointSession, ...]
+    files: int
+    bytes_total: int
+    bytes_written: int
+    generation: int
+    created_at: datetime
+
+
+class CheckpointSession(Record):
+    """One session that the generation holds, with the identity it had and the last turn it contains."""
+
+    session_id: UUID
+    provider_identity: str | None
+    last_turn_id: UUID | None
+
+
+class ObservationOutcome(StrEnum):
+    """What an attempt to resume showed."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class ResumeSource(StrEnum):
+    """Which bytes the resume used: the live state, proven to extend the generation, or the generation itself (CONT-11)."""
+
+    LIVE = "live"
+    GENERATION = "generation"
+
+
+class Observation(Record):
+    """One immutable record of one resume attempt (CONT-7, CONT-12)."""
+
+    id: UUID
+    session_id: UUID
+    checkpoint_id: UUID
+    outcome: ObservationOutcome
+    source: ResumeSource
+    expected_identity: str
+    reported_identity: str | None
+    detail: str
+    observed_at: datetime
+
+
+class Activation(StrEnum):
+    """The four outcomes of the inspection before a provider starts (CONT-7)."""
+
+    FRESH_START = "fresh-start"
+    EXACT_RESUME = "exact-resume"
+    REFUSE_NO_CHECKPOINT = "refuse-no-checkpoint"
+    REFUSE_UNUSABLE = "refuse-unusable"
+
+
+class ContinuityFailure(StrEnum):
+    """Why exact continuity cannot be honoured (CONT-9)."""
+
+    MISSING = "missing"
+    CORRUPT = "corrupt"
+    SESSION_NOT_CAPTURED = "session-not-captured"
+    PROVIDER_VERSION_MISMATCH = "provider-version-mismatch"
+    RESUME_FAILED = "resume-failed"
+
+
+class ActivationEvidence(Record):
+    """All that the decision looks at."""
+
+    provider_identity: str | None
+    checkpoint_id: UUID | None
+    generation_state: Literal["none", "verified", "incomplete", "corrupt"]
+    session_captured: bool
+    captured_identity: str | None
+    version_compatible: bool
+    captured_version: str | None
+    current_version: str | None
+
+
+class ActivationDecision(Record):
+    """The decision with its evidence; stored before anything starts (CONT-7)."""
+
+    outcome: Activation
+    failure: ContinuityFailure | None
+    evidence: ActivationEvidence
+
+
+def decide_activation(evidence: ActivationEvidence) -> ActivationDecision:
+    """Decide how a session may start. Pure; total over its input.
+
+    A session that never bound an identity starts fresh. One that did resumes exactly from a verified generation which captured
+    this session with this identity under a compatible provider version, or is refused with the kind of failure (CONT-1, CONT-9).
+    """
+
+    def decided(outcome: Activation, failure: ContinuityFailure | None = None) -> ActivationDecision:
+        return ActivationDecision(outcome=outcome, failure=failure, evidence=evidence)
+
+    if evidence.provider_identity is None:
+        return decided(Activation.FRESH_START)
+    if evidence.generation_state in ("none", "incomplete"):
+        return decided(Activation.REFUSE_NO_CHECKPOINT, ContinuityFailure.MISSING)
+    if evidence.generation_state == "corrupt":
+        return decided(Activation.REFUSE_NO_CHECKPOINT, ContinuityFailure.CORRUPT)
+    if not evidence.session_captured or evidence.captured_identity != evidence.provider_identity:
+        return decided(Activation.REFUSE_UNUSABLE, ContinuityFailure.SESSION_NOT_CAPTURED)
+    if not evidence.version_compatible:
+        return decided(Activation.REFUSE_UNUSABLE, ContinuityFailure.PROVIDER_VERSION_MISMATCH)
+    return decided(Activation.EXACT_RESUME)
+
+
+@dataclass(eq=False)
+class ContinuityRefusedError(RefusalError):
+    """The exact conversation cannot be brought back, so nothing was started (CONT-1)."""
+
+    code: ClassVar[str] = "continuity.refused"
+    hint: ClassVar[str] = "Run `jam session inspect` for the evidence. Nothing was changed or deleted."
+
+    session: str
+    failure: str
+    detail: str
+
+
+@dataclass(eq=False)
+class ResumeFailedError(RefusalError):
+    """The provider did not come back with the exact conversation; the observation is recorded (CONT-7)."""
+
+    code: ClassVar[str] = "continuity.resume_failed"
+    hint: ClassVar[str] = "Run `jam session inspect` for what was expected and reported. The checkpoint is kept."
+
+    session: str
+    expected: str
+    reported: str
+
+
+@dataclass(eq=False)
+class CaptureRefusedError(RefusalError):
+    """A checkpoint would break a bound, hold a credential or a special file; it was not published (CONT-4, SEC-7)."""
+
+    code: ClassVar[str] = "continuity.capture_refused"
+    hint: ClassVar[str] = "Look at the named path in the provider's state; the last good checkpoint is untouched."
+
+    path: str
+    reason: str
+
+
+@dataclass(eq=False)
+class CheckpointCorruptError(FaultError):
+    """A generation's bytes do not have the digest they were stored under."""
+
+    code: ClassVar[str] = "continuity.corrupt"
+    hint: ClassVar[str] = "The generation is kept for inspection; an older verified one may be usable."
+
+    checkpoint: str
+    detail: str

@@ -1,0 +1,45 @@
+"""Every bound in one place, each with its reason."""
+
+from __future__ import annotations
+
+READ_TIMEOUT_S = 12.0
+"""Read-only engine calls (START-4)."""
+CREATE_TIMEOUT_S = 600.0
+"""Engine create: an image pull of 298 s was seen in the field (START-4)."""
+LIFECYCLE_TIMEOUT_S = 300.0
+"""Other engine lifecycle calls (START-4)."""
+PREPARE_TIMEOUT_S = 630.0
+"""Whole preparation; longer than a create (START-4)."""
+CHILD_SHUTDOWN_S = 3.0
+"""A provider's process after its input was closed (START-4)."""
+FINALISE_TIMEOUT_S = 30.0
+"""Finalisation of one runtime: interrupt, checkpoint, park (START-4)."""
+FORCED_EXIT_S = 45.0
+"""The daemon's backstop; longer than a finalisation (START-4)."""
+PARK_RETRY_S = 1.0
+"""A failed park is tried again this often until it is done (START-5)."""
+
+CAPTURE_FILES = 100_000
+CAPTURE_BYTES = 20 * (1 << 30)
+CAPTURE_DEPTH = 64
+"""Bounds of one checkpoint (CONT-4)."""
+
+TURN_TEXT_CHARACTERS = 1 << 20
+"""Characters of a person's message; the largest input that Codex accepts."""
+DELTA_COMMIT_S = 0.05
+"""Deltas are committed in groups of this length (decision on events)."""
+PROVIDER_LINE_BYTES = 8 << 20
+"""Longest line of a provider's JSON-RPC; a longer one ends the connection with a typed error."""
+PROVIDER_REQUEST_S = 60.0
+"""A provider's answer to one request that is not a turn."""
+ENVIRONMENT_VALUE_BYTES = 32 << 10
+ENVIRONMENT_PAIRS = 256
+"""Bounds of what a plan may put in a guest's environment."""
+RELAY_REQUEST_BYTES = 64 << 20
+"""Body of one request to the model: whole histories are sent every time, so tens of MiB are real."""
+RELAY_RESPONSE_BYTES = 256 << 20
+RELAY_CONCURRENT = 32
+SOCKET_PATH_BYTES = 108
+"""Size of ``sun_path`` on Linux, with its terminating NUL (SEC-6)."""
+PATCH_BYTES = 64 << 20
+"""Largest patch that a change request holds."""

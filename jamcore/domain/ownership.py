@@ -1,0 +1,92 @@
+"""Proof of ownership: the marker on the host, the nonce in the guest, and the reviewed ways a stored plan may differ (OWN)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+from jamcore.domain.errors import RefusalError
+from jamcore.domain.plan import Plan, RuntimeHostOwner, RuntimeSessionOwner
+from jamcore.domain.records import Record
+
+GUEST_MARKER = "/home/agent/.jam-sandbox-owner.json"
+
+
+class OwnerMarker(Record):
+    """The host's proof, ``cfg/sandbox-owners/<name>.json``: the authority on what Jam made (OWN-2)."""
+
+    schema_version: Literal[1] = 1
+    plan: Plan
+    nonce: str
+    mcp_digest: str
+    task_receipt: str | None = None
+
+
+class PendingCleanup(Record):
+    """A sandbox whose marker could not be written and that could not be removed at once (OWN-5)."""
+
+    schema_version: Literal[1] = 1
+    plan: Plan
+    nonce: str
+
+
+class PlanMatch(StrEnum):
+    """How a stored plan relates to the one asked for."""
+
+    EXACT = "exact"
+    DEDICATED_SESSION_COMPATIBILITY = "dedicated-session-compatibility"
+    DIFFERENT = "different"
+
+
+class Disposition(StrEnum):
+    """What a sandbox or a marker was classified as; none of them authorises a change (OWN-6)."""
+
+    HEALTHY = "healthy"
+    PERSISTED_WITHOUT_OWNER_MARKER = "persisted-without-owner-marker"
+    OWNER_WITHOUT_SANDBOX = "owner-without-sandbox"
+    ORPHAN_OWNER_MARKER = "orphan-owner-marker"
+    COMPATIBILITY_VERIFICATION_REQUIRED = "compatibility-verification-required"
+    OWNERSHIP_MISMATCH = "ownership-mismatch"
+
+
+@dataclass(eq=False)
+class OwnershipMismatchError(RefusalError):
+    """The sandbox is there, but the proof does not hold; nothing was changed (OWN-3)."""
+
+    code: ClassVar[str] = "ownership.mismatch"
+    hint: ClassVar[str] = "Jam changes only what it can prove is its own. Look at the marker and the sandbox; remove it by hand if it is yours."
+
+    sandbox: str
+    part: str
+
+
+@dataclass(eq=False)
+class MarkerUnreadableError(RefusalError):
+    """The owner marker exists but cannot be read as one; it is preserved as it is."""
+
+    code: ClassVar[str] = "ownership.marker_unreadable"
+    hint: ClassVar[str] = "Move the marker file away after looking at it, then try again."
+
+    sandbox: str
+    problem: str
+
+
+def match_plans(stored: Plan, asked: Plan) -> PlanMatch:
+    """Compare a stored plan with the one asked for (OWN-4).
+
+    Equal plans are EXACT. The one reviewed transition so far: a plan owned by a session may be reused as the Dedicated host of
+    the same agent whose host UUID is that session's UUID, when everything but the owner is equal; never the other way round.
+    """
+    if stored == asked:
+        return PlanMatch.EXACT
+    old, new = stored.owner, asked.owner
+    if (
+        isinstance(old, RuntimeSessionOwner)
+        and isinstance(new, RuntimeHostOwner)
+        and old.agent_id == new.agent_id
+        and old.session_id == new.host_id
+        and stored.model_copy(update={"owner": new}) == asked
+    ):
+        return PlanMatch.DEDICATED_SESSION_COMPATIBILITY
+    return PlanMatch.DIFFERENT

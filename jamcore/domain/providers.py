@@ -1,0 +1,238 @@
+"""What a provider plugin says of itself, and the records that pass through its hooks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jamcore.domain.cells import Cell
+from jamcore.domain.errors import FaultError, RefusalError
+from jamcore.domain.events import TurnOutcome
+from jamcore.domain.records import Record
+from jamcore.domain.sandboxes import Finding
+
+API_VERSION = (1, 0)
+"""Version of the plugin interface. A plugin with another major number is not loaded."""
+
+
+class WheelFile(Record):
+    """One platform's wheel of a pinned program: the SHA-256 that must match before anything is unpacked."""
+
+    platform: str
+    sha256: str
+
+
+class ToolchainSpec(Record):
+    """Where the provider's pinned program comes from: a wheel of its vendor.
+
+    ``platform`` of a wheel is ``<sys.platform>-<machine>`` as ``linux-x86_64``. ``root`` is the directory inside the wheel that is
+    mounted read-only at the guest's tools root; ``program`` is relative to it; ``executables`` need their mode bit.
+    """
+
+    distribution: str
+    version: str
+    wheels: tuple[WheelFile, ...]
+    root: str
+    program: str
+    executables: tuple[str, ...]
+
+
+class CredentialSpec(Record):
+    """The credential that the provider's model endpoint needs. Jam's relay adds it outside the guest (ENV-4).
+
+    ``environment_names`` are variables of the *daemon's* environment in which people usually keep it. ``header`` and ``prefix`` say how
+    it is sent: ``authorization: Bearer <secret>``. It is only ever sent to ``origin``.
+    """
+
+    name: str
+    environment_names: tuple[str, ...]
+    header: str
+    prefix: str
+    origin: str
+
+
+class ProviderDescription(Record):
+    """What a plugin is: facts, the same at every call."""
+
+    name: str
+    title: str
+    cells: frozenset[Cell]
+    toolchain: ToolchainSpec | None
+    credential: CredentialSpec | None
+    default_origin: str | None
+    continuity: bool
+    threads_share_process: bool
+
+
+class PreparedFile(Record):
+    """A small non-secret file that the core writes below the provider's state root before the provider starts."""
+
+    path: str
+    content: str
+
+
+class Preparation(Record):
+    """What a plugin wants in place before its program starts (PREP-3)."""
+
+    files: tuple[PreparedFile, ...] = ()
+
+
+class PlacementRequest(Record):
+    """A session asks for a seat on a shared host that already has ``seats`` sessions."""
+
+    seats: int
+
+
+class PlacementAnswer(Record):
+    """Whether the seat is possible, in one process or another."""
+
+    accepted: bool
+    own_process: bool
+    reason: str = ""
+
+
+class CredentialView(Record):
+    """What a plugin may know of a credential: whether it is there, never its text."""
+
+    present: bool
+    source: str
+
+
+class CredentialReport(Record):
+    """Whether the provider can work with what is there."""
+
+    ready: bool
+    reason: str = ""
+    hint: str = ""
+
+
+class RuntimeRequest(Record):
+    """What a plugin needs to start its program in the guest. It names no host, session or checkpoint (PLUG-3)."""
+
+    tools_root: str
+    state_root: str
+    home: str
+    relay_url: str
+    start_directory: str
+    expected_version: str | None
+
+
+class ThreadRequest(Record):
+    """What one session's thread needs: its workspace as cwd, and the model, if a person chose one."""
+
+    cwd: str
+    model: str | None = None
+
+
+class ProviderTurn(Record):
+    """One turn as the provider remembers it."""
+
+    provider_turn: str
+    outcome: TurnOutcome
+
+
+class ThreadState(Record):
+    """A thread as the provider reports it after opening or resuming: its own id and the turns it holds, oldest first."""
+
+    identity: str
+    turns: tuple[ProviderTurn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PluginReport:
+    """One line of what was loaded: never raised, shown by ``jam doctor`` (PLUG-1)."""
+
+    name: str
+    distribution: str
+    version: str
+    state: str
+    violations: tuple[str, ...] = ()
+
+    def finding(self) -> Finding:
+        """Return the report as a doctor's line."""
+        return Finding(
+            subject=f"plugin {self.name} ({self.distribution} {self.version})",
+            ok=self.state == "loaded",
+            detail=self.state if not self.violations else "; ".join(self.violations),
+            hint="" if self.state == "loaded" else f"Upgrade or uninstall the distribution {self.distribution}.",
+        )
+
+
+@dataclass(eq=False)
+class PluginFailedError(FaultError):
+    """A plugin's hook raised, hung or returned the wrong type; the plugin is to blame, not the core."""
+
+    code: ClassVar[str] = "plugin.failed"
+    hint: ClassVar[str] = "Report it to the plugin's author; `jam doctor` names the distribution and version."
+
+    plugin: str
+    hook: str
+    problem: str
+
+
+@dataclass(eq=False)
+class ProviderProtocolError(FaultError):
+    """The provider's program said something that its protocol does not have."""
+
+    code: ClassVar[str] = "provider.protocol"
+    hint: ClassVar[str] = "The turn was cut and the session is kept: resume the room. If it repeats, check the provider's version."
+
+    provider: str
+    problem: str
+
+
+@dataclass(eq=False)
+class ProviderGoneError(FaultError):
+    """The provider's program ended while something was asked of it."""
+
+    code: ClassVar[str] = "provider.gone"
+    hint: ClassVar[str] = "Resume the room: the session comes back from its state, or says why not."
+
+    provider: str
+    detail: str
+
+
+@dataclass(eq=False)
+class ProviderRefusedError(RefusalError):
+    """The provider answered a request with an error of its own."""
+
+    code: ClassVar[str] = "provider.refused"
+    hint: ClassVar[str] = "The provider's words are in the context; the session is kept."
+
+    provider: str
+    request: str
+    detail: str
+
+
+@dataclass(eq=False)
+class ProviderTimeoutError(FaultError):
+    """The provider did not answer within its bound."""
+
+    code: ClassVar[str] = "provider.timeout"
+    hint: ClassVar[str] = "Resume the room; if it repeats, look at the session's log."
+
+    provider: str
+    request: str
+    limit_s: float
+
+
+@dataclass(eq=False)
+class CredentialMissingError(RefusalError):
+    """The provider's endpoint needs a credential that the daemon does not have."""
+
+    code: ClassVar[str] = "credential.missing"
+    hint: ClassVar[str] = "Run `jam credential set NAME` or set the variable in the environment of the daemon, then try again."
+
+    credential: str
+    variables: tuple[str, ...]
+
+
+@dataclass(eq=False)
+class ToolchainMissingError(RefusalError):
+    """The provider's pinned program is not installed, or not available for this machine."""
+
+    code: ClassVar[str] = "toolchain.missing"
+    hint: ClassVar[str] = "Run `jam provider install PROVIDER`."
+
+    provider: str
+    problem: str

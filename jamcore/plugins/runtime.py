@@ -1,0 +1,65 @@
+"""What a provider plugin returns when its runtime is opened, and what it is given to start processes with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from jamcore.domain.events import ProviderEvent
+from jamcore.domain.ids import ProviderIdentity
+from jamcore.domain.providers import ThreadRequest, ThreadState
+from jamcore.system.guest import GuestProcess
+
+
+class GuestLauncher(Protocol):
+    """Starts processes in exactly one prepared sandbox (the core's PreparedExec behind it)."""
+
+    async def start(self, argv: tuple[str, ...], *, cwd: str, environment: tuple[tuple[str, str], ...] = ()) -> GuestProcess:
+        """Start a long-lived process. The caller owns and closes it.
+
+        Raises:
+            SandboxGoneError: The sandbox is not running.
+            ExecRefusedError: The program could not be started.
+        """
+
+    async def run(self, argv: tuple[str, ...], *, cwd: str, timeout_s: float, limit: int = 65_536) -> tuple[int | None, bytes]:
+        """Run a short command to its end and return its code (``None``: killed or timed out) and at most ``limit`` bytes of output."""
+
+
+class ProviderRuntime(Protocol):
+    """A provider's running program: threads and turns. Owned by one worker; closed by leaving its context."""
+
+    @property
+    def version(self) -> str:
+        """The program's own version, probed in the guest."""
+
+    async def open_thread(self, request: ThreadRequest) -> ThreadState:
+        """Begin a new thread.
+
+        Raises:
+            ProviderRefusedError, ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: It did not begin.
+        """
+
+    async def resume_thread(self, identity: ProviderIdentity, request: ThreadRequest) -> ThreadState:
+        """Bring back an existing thread, exactly: never a new one, whatever is missing (CONT-1).
+
+        The returned identity is what the program reported, not what was asked for; the caller compares.
+
+        Raises:
+            ProviderRefusedError, ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: It did not come back.
+        """
+
+    def turn(self, identity: ProviderIdentity, text: str) -> AbstractAsyncContextManager[AsyncIterator[ProviderEvent]]:
+        """Run one turn of a loaded thread.
+
+        The iterator yields events in order and ends after ``TurnEnded``. Leaving the context early interrupts the turn. One turn at a
+        time per thread: the caller's permit sees to it.
+
+        Raises (from the iterator):
+            ProviderGoneError: The program ended before the end mark; the turn is cut.
+            ProviderProtocolError: The program spoke nonsense; the connection is closed and the turn is cut.
+        """
+
+    async def interrupt(self, identity: ProviderIdentity) -> None:
+        """Stop the running turn and its background commands; the turn's stream then ends with INTERRUPTED. Idle: does nothing."""

@@ -1,0 +1,84 @@
+"""Durable, private files: a temporary name, fsync, rename, fsync of the directory.
+
+Every write that must survive a power cut goes through :class:`Files`, so that tests can fail or count each effect.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+PRIVATE_FILE = 0o600
+PRIVATE_DIRECTORY = 0o700
+
+
+class Files:
+    """Writes to the file system. One object per daemon; tests subclass it to inject a full disk or a crash."""
+
+    def write_atomic(self, path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
+        """Replace ``path`` by ``data``: readers see the old bytes or the new ones, also after a crash.
+
+        Raises:
+            OSError: The old file is untouched and no temporary file is left.
+        """
+        with self.replacing(path, mode=mode) as stream:
+            stream.write(data)
+
+    @contextmanager
+    def replacing(self, path: Path, *, mode: int = PRIVATE_FILE) -> Iterator[BinaryIO]:
+        """Yield a stream whose bytes replace ``path`` when the block ends without an error."""
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                yield stream
+                stream.flush()
+                self.sync(stream.fileno())
+            self.rename(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Rename within a directory tree and make the new name durable."""
+        old.replace(new)
+        self.sync_directory(new.parent)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file durably; an absent one is fine."""
+        path.unlink(missing_ok=True)
+        self.sync_directory(path.parent)
+
+    def make_private(self, path: Path) -> Path:
+        """Create a 0700 directory with its parents (0700 too where new), tighten an existing one, and return it."""
+        missing = [p for p in (path, *path.parents) if not p.exists()]
+        for directory in reversed(missing):
+            directory.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+            self.sync_directory(directory.parent)
+        path.chmod(PRIVATE_DIRECTORY)
+        return path
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove a directory tree without following symbolic links, durably; an absent one is fine."""
+        if path.is_symlink():
+            raise NotADirectoryError(path)
+        if path.exists():
+            shutil.rmtree(path)
+            self.sync_directory(path.parent)
+
+    def sync(self, descriptor: int) -> None:
+        """Flush a file's bytes to the disk."""
+        os.fsync(descriptor)
+
+    def sync_directory(self, path: Path) -> None:
+        """Flush a directory's names to the disk."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self.sync(descriptor)
+        finally:
+            os.close(descriptor)
