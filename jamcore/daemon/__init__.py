@@ -1,0 +1,1 @@
+"""The daemon: its services, how they are composed, started and stopped."""

@@ -1,0 +1,138 @@
+"""What the daemon does for its clients: one frozen object, built by the composition root and handed to the control interface."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from jamcore.domain.changes import ChangeRequest
+from jamcore.domain.events import RoomEvent
+from jamcore.domain.requests import (
+    CellRow,
+    ChangeView,
+    CredentialRow,
+    DoctorReport,
+    Health,
+    InstalledToolchain,
+    ProviderView,
+    RoomRequest,
+    RoomView,
+    RunRequest,
+    RunView,
+    SessionInspection,
+    StopResult,
+    TurnRequest,
+)
+from jamcore.domain.sessions import Turn
+
+
+class SystemService(Protocol):
+    """The daemon itself."""
+
+    async def health(self) -> Health:
+        """Say who answers."""
+
+    async def doctor(self) -> DoctorReport:
+        """Look at engines, plugins, programs, credentials and limits. Read-only."""
+
+    def shutdown(self) -> None:
+        """Begin an orderly shutdown; returns at once."""
+
+
+class ProviderService(Protocol):
+    """Provider plugins and their programs."""
+
+    async def cells(self) -> tuple[CellRow, ...]:
+        """Return the one capability table (CAP-5)."""
+
+    async def list(self) -> tuple[ProviderView, ...]:
+        """Return every plugin, also the ones that were not loaded."""
+
+    async def install(self, provider: str) -> InstalledToolchain:
+        """Get the provider's pinned program, verify and unpack it under the app directory. Idempotent."""
+
+
+class CredentialService(Protocol):
+    """Secrets that only the daemon holds."""
+
+    async def list(self) -> tuple[CredentialRow, ...]:
+        """Return the names that are known and where each comes from."""
+
+    async def set(self, name: str, value: str) -> CredentialRow:
+        """Keep a secret for the relay."""
+
+    async def forget(self, name: str) -> None:
+        """Forget a kept secret."""
+
+
+class RoomService(Protocol):
+    """Rooms: ``ref`` is a UUID, a unique prefix of one (8 or more characters) or a room's name."""
+
+    async def create(self, request: RoomRequest) -> RoomView:
+        """Allocate host, session and workspace and start them. An exact retry returns the same room."""
+
+    async def list(self) -> tuple[RoomView, ...]:
+        """Return all rooms, newest first."""
+
+    async def get(self, ref: str) -> RoomView:
+        """Return one room."""
+
+    async def say(self, ref: str, request: TurnRequest) -> Turn:
+        """Accept a turn and return; it runs in the daemon whatever becomes of the client."""
+
+    async def turns(self, ref: str) -> tuple[Turn, ...]:
+        """Return the turns of a room, oldest first."""
+
+    async def interrupt(self, ref: str) -> RoomView:
+        """Interrupt the running turn and its background commands; idle: does nothing."""
+
+    async def stop(self, ref: str) -> StopResult:
+        """Checkpoint and park the room's host. Its files stay."""
+
+    async def resume(self, ref: str) -> RoomView:
+        """Bring the room's session back exactly, or refuse (CONT-1)."""
+
+    async def inspect(self, ref: str) -> SessionInspection:
+        """Return the evidence about the session's continuity."""
+
+    def events(self, ref: str, *, after: int, follow: bool) -> AbstractAsyncContextManager[AsyncIterator[RoomEvent]]:
+        """Stream the room's events with ``seq`` greater than ``after``; with ``follow`` wait for more. Resumable by number."""
+
+
+class RunService(Protocol):
+    """Objectives that end in a change request."""
+
+    async def start(self, request: RunRequest) -> RunView:
+        """Create the room, accept the turn and return; the daemon builds the change request when the turn has ended."""
+
+    async def get(self, ref: str) -> RunView:
+        """Return a run by its room."""
+
+
+class ChangeService(Protocol):
+    """Change requests."""
+
+    async def build(self, ref: str, identifier: UUID) -> ChangeRequest:
+        """Build one from a room's work tree as it is now. An exact retry returns the same."""
+
+    async def list(self) -> tuple[ChangeRequest, ...]:
+        """Return all, newest first."""
+
+    async def show(self, ref: str) -> ChangeView:
+        """Return one with its patch, control characters escaped (SEC-3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that a transport may call."""
+
+    system: SystemService
+    providers: ProviderService
+    credentials: CredentialService
+    rooms: RoomService
+    runs: RunService
+    changes: ChangeService
+    shutdown_requested: Callable[[], bool]

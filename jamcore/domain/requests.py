@@ -1,0 +1,181 @@
+"""What a client may ask of the daemon, and what it is told. The control interface, its client and the services share these."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from jamcore.domain.cells import Cell, Configuration, Placement, WorkspaceSource
+from jamcore.domain.changes import ChangeRequest
+from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
+from jamcore.domain.records import Record
+from jamcore.domain.sessions import Room, RuntimeHost, RuntimeSession, SessionWorkspace, Turn
+
+
+class EndpointChoice(Record):
+    """A model endpoint instead of the provider's own. ``credential`` names a secret of the daemon; none is sent otherwise.
+
+    The provider's own credential is never sent to another origin unless it is named here.
+    """
+
+    origin: str
+    credential: str | None = None
+
+
+class RoomRequest(Record):
+    """A new room: the id is the client's, so that a retry is exact (WS-11)."""
+
+    id: UUID
+    name: str | None = None
+    provider: str
+    engine: str | None = None
+    configuration: Configuration = Configuration.JAM_MANAGED
+    workspace: WorkspaceSource = WorkspaceSource.MANAGED
+    placement: Placement = Placement.DEDICATED
+    path: str | None = None
+    allow_dirty: bool = False
+    model: str | None = None
+    endpoint: EndpointChoice | None = None
+
+
+class TurnRequest(Record):
+    """A message for a room. The id is the client's."""
+
+    id: UUID
+    text: str
+
+
+class RunRequest(Record):
+    """An objective: a room, one turn and a change request at its end (RUN-1). The id becomes the room's id."""
+
+    id: UUID
+    turn_id: UUID
+    change_id: UUID
+    room: RoomRequest
+    objective: str
+
+
+class ChangeBuildRequest(Record):
+    """Build a change request from a room's work tree as it is now."""
+
+    id: UUID
+
+
+class SecretValue(Record):
+    """A credential on its way into the daemon. Never logged, never echoed."""
+
+    value: str
+
+
+class Health(Record):
+    """Who answers."""
+
+    daemon_id: UUID
+    version: str
+    pid: int
+    started_at: datetime
+    app_directory: str
+
+
+class FindingView(Record):
+    """One line of the doctor's report."""
+
+    subject: str
+    ok: bool
+    detail: str
+    hint: str
+
+
+class DoctorReport(Record):
+    """What this machine can do, and what to do about each gap."""
+
+    healthy: bool
+    findings: tuple[FindingView, ...]
+
+
+class CellRow(Record):
+    """One legal cell of one provider, and which engines can run it here."""
+
+    provider: str
+    cell: Cell
+    engines: tuple[str, ...]
+
+
+class ProviderView(Record):
+    """One provider plugin as it was loaded."""
+
+    name: str
+    title: str
+    state: str
+    distribution: str
+    version: str
+    program_version: str | None
+    installed: bool
+    problems: tuple[str, ...]
+
+
+class InstalledToolchain(Record):
+    """A pinned program under the app directory."""
+
+    provider: str
+    version: str
+    digest: str
+    path: str
+    already: bool
+
+
+class RoomView(Record):
+    """A room with its live session, host and workspace, and its last turn."""
+
+    room: Room
+    session: RuntimeSession
+    host: RuntimeHost
+    workspace: SessionWorkspace
+    live: bool
+    busy: bool
+    last_turn: Turn | None
+    last_seq: int
+
+
+class SessionInspection(Record):
+    """All the evidence about a session's continuity (CONT-7)."""
+
+    room: RoomView
+    decision: ActivationDecision | None
+    checkpoints: tuple[Checkpoint, ...]
+    observations: tuple[Observation, ...]
+    turns: tuple[Turn, ...]
+
+
+class RunView(Record):
+    """A run's room and, when it has ended, its change request."""
+
+    room: RoomView
+    turn: Turn
+    change: ChangeRequest | None
+
+
+class ChangeView(Record):
+    """A change request with its patch, escaped for a terminal, and where its files are."""
+
+    change: ChangeRequest
+    directory: str
+    patch: str
+    patch_truncated: bool
+
+
+class StopResult(Record):
+    """How a room was parked: with which final checkpoint, if one was needed."""
+
+    room: RoomView
+    checkpoint: Checkpoint | None
+    outcome: Literal["parked", "already-parked"]
+
+
+class CredentialRow(Record):
+    """One credential by name and where it comes from; never its text."""
+
+    name: str
+    present: bool
+    source: str
