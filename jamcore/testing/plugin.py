@@ -1,0 +1,123 @@
+"""Jam's pytest plugin, for the core, for plugins and for anybody's own: marks, needs, proofs and leak guards.
+
+Installed with jamcore (entry point ``pytest11``). It changes nothing for tests that use none of its marks and fixtures.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from jamcore.testing.guard_fixtures import leak_guard, no_leaks
+from jamcore.testing.needs import Needs, Probe, real_required
+from jamcore.testing.proof import ProofLedger
+
+LIVE_SWITCH = "JAM_LIVE_PHYSICAL_HOST"
+
+_MARKERS = (
+    "guarantee(id, ...): this test proves these lines of docs/guarantees.md",
+    "needs(name, ...): skipped by name where the machine lacks it; fails instead when JAM_REQUIRE_REAL=1",
+    f"live(opt_in): needs the physical host; runs only with {LIVE_SWITCH}=1 and the variable `opt_in`=1",
+    "slow: takes more than a few seconds",
+    "unprivileged: is also run as an ordinary user (make test-unprivileged)",
+    "crash: kills processes of its own on purpose",
+)
+
+_NEEDS = pytest.StashKey[Needs]()
+_LEDGER = pytest.StashKey[ProofLedger]()
+
+
+class JamHooks:
+    """The hooks that this plugin adds to pytest."""
+
+    @staticmethod
+    def pytest_jam_needs() -> dict[str, Probe]:  # type: ignore[empty-body]
+        """Contribute needs: a name and what finds out whether it is met. Called once, when the first test with a need is met."""
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Register the hooks that conftests may implement."""
+    pluginmanager.add_hookspecs(JamHooks)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--guarantees-json``."""
+    group = parser.getgroup("jam")
+    group.addoption(
+        "--guarantees-json", metavar="FILE", type=Path, help="write which guarantees this run proved, and by which tests"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marks and start an empty ledger."""
+    for marker in _MARKERS:
+        config.addinivalue_line("markers", marker)
+    config.stash[_LEDGER] = ProofLedger()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Note which tests carry a guarantee; a malformed mark ends the run."""
+    config.stash[_LEDGER].expect(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip or fail a test whose needs are not met, before any of its fixtures is made."""
+    _require_live_switches(item)
+    for mark in item.iter_markers("needs"):
+        for name in mark.args:
+            _require(item, str(name))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Enter each report into the ledger of its run."""
+    report = yield
+    item.config.stash[_LEDGER].record(report)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the table of proofs where it was asked for."""
+    if path := session.config.getoption("guarantees_json"):
+        session.config.stash[_LEDGER].write(path)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how many guarantees this run proved, and how many skipped tests proved nothing (LIVE-1)."""
+    ledger = config.stash[_LEDGER]
+    if ledger.by_guarantee():
+        count, skipped = len(ledger.proven()), ledger.skipped()
+        terminalreporter.write_line(f"guarantees: {count} proven in this run; {skipped} skipped tests prove nothing")
+
+
+def _require(item: pytest.Item, name: str) -> None:
+    stash = item.config.stash
+    if _NEEDS not in stash:
+        contributed: list[dict[str, Probe]] = item.config.hook.pytest_jam_needs()
+        stash[_NEEDS] = Needs({key: probe for part in contributed for key, probe in part.items()})
+    try:
+        reason = stash[_NEEDS].missing(name)
+    except LookupError as error:
+        pytest.fail(str(error), pytrace=False)
+    if reason is None:
+        return
+    if real_required():
+        pytest.fail(f"needs {name}, which is required here: {reason}", pytrace=False)
+    pytest.skip(f"needs {name}: {reason}")
+
+
+def _require_live_switches(item: pytest.Item) -> None:
+    """A live test needs both switches (LIVE-1); it never fails for their absence, whatever else is required."""
+    for mark in item.iter_markers("live"):
+        if len(mark.args) != 1:
+            pytest.fail("live takes the name of the test's own opt-in variable", pytrace=False)
+        absent = [name for name in (LIVE_SWITCH, str(mark.args[0])) if os.environ.get(name) != "1"]
+        if absent:
+            pytest.skip(f"live: set {' and '.join(f'{name}=1' for name in absent)}")
+
+
+__all__ = ["JamHooks", "leak_guard", "no_leaks"]

@@ -1,0 +1,85 @@
+"""Which tests prove which guarantee, and whether they passed in this run.
+
+A skipped test proves nothing (LIVE-1), and a guarantee is proven only when every test that carries its id passed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+Outcome = Literal["passed", "failed", "skipped"]
+
+MARK = "guarantee"
+_ID = re.compile(r"[A-Z]+-[0-9]+\Z")
+
+
+def guarantee_ids(item: pytest.Item) -> tuple[str, ...]:
+    """Return the ids that a test carries, without repetition, in the order of its marks.
+
+    Raises:
+        pytest.UsageError: A mark without ids, or with something that is no id.
+    """
+    found: dict[str, None] = {}
+    for mark in item.iter_markers(MARK):
+        if not mark.args or mark.kwargs:
+            message = f"{item.nodeid}: guarantee takes one or more ids"
+            raise pytest.UsageError(message)
+        for value in mark.args:
+            if not isinstance(value, str) or not _ID.match(value):
+                message = f"{item.nodeid}: {value!r} is no guarantee id"
+                raise pytest.UsageError(message)
+            found[value] = None
+    return tuple(found)
+
+
+class ProofLedger:
+    """Collects the outcomes of one run. One object per run, owned by the pytest plugin."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, tuple[str, ...]] = {}
+        self._outcomes: dict[str, Outcome] = {}
+
+    def expect(self, items: Iterable[pytest.Item]) -> None:
+        """Note every collected test that carries an id."""
+        for item in items:
+            if ids := guarantee_ids(item):
+                self._ids[item.nodeid] = ids
+
+    def record(self, report: pytest.TestReport) -> None:
+        """Take one phase's report: a test passed if its call passed and neither set-up nor teardown failed."""
+        if report.nodeid not in self._ids:
+            return
+        if report.failed:
+            self._outcomes[report.nodeid] = "failed"
+        elif report.skipped:
+            self._outcomes.setdefault(report.nodeid, "skipped")
+        elif report.when == "call":
+            self._outcomes.setdefault(report.nodeid, "passed")
+
+    def by_guarantee(self) -> dict[str, dict[str, Outcome]]:
+        """Return ``{id: {test: outcome}}`` of the tests that ran, sorted."""
+        table: dict[str, dict[str, Outcome]] = {}
+        for nodeid, outcome in self._outcomes.items():
+            for guarantee in self._ids[nodeid]:
+                table.setdefault(guarantee, {})[nodeid] = outcome
+        return {guarantee: dict(sorted(table[guarantee].items())) for guarantee in sorted(table)}
+
+    def proven(self) -> tuple[str, ...]:
+        """Return the ids of which every test passed in this run."""
+        return tuple(g for g, tests in self.by_guarantee().items() if set(tests.values()) == {"passed"})
+
+    def skipped(self) -> int:
+        """Return how many tests with an id were skipped, and so prove nothing."""
+        return sum(outcome == "skipped" for outcome in self._outcomes.values())
+
+    def write(self, path: Path) -> None:
+        """Write the table as JSON: ``{id: {"passed": bool, "tests": {nodeid: outcome}}}``."""
+        proven = set(self.proven())
+        table = {g: {"passed": g in proven, "tests": tests} for g, tests in self.by_guarantee().items()}
+        path.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,118 @@
+"""The pytest plugin: needs skip by name or fail where the real thing is required; proofs are counted honestly."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest_plugins = "pytester"
+
+CONFTEST = """
+def pytest_jam_needs():
+    return {"moon": lambda: "no moon here", "sun": lambda: None}
+"""
+NEEDY = """
+import pytest
+
+@pytest.mark.needs("sun", "moon")
+@pytest.mark.guarantee("CAP-1")
+def test_needs_the_moon(): raise AssertionError("must not run")
+
+@pytest.mark.needs("sun")
+@pytest.mark.guarantee("CAP-1", "CAP-2")
+def test_needs_the_sun(): pass
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    monkeypatch.delenv("JAM_REQUIRE_REAL", raising=False)
+    monkeypatch.delenv("JAM_LIVE_PHYSICAL_HOST", raising=False)
+    pytester.makeconftest(CONFTEST)
+    return pytester
+
+
+def test_a_missing_need_skips_by_name(project: pytest.Pytester) -> None:
+    """The reason names the need and what was found."""
+    project.makepyfile(NEEDY)
+    result = project.runpytest_inprocess("-rs")
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["*needs moon: no moon here*"])
+
+
+def test_a_missing_need_fails_where_the_real_thing_is_required(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With JAM_REQUIRE_REAL=1 nothing hides behind a skip."""
+    monkeypatch.setenv("JAM_REQUIRE_REAL", "1")
+    project.makepyfile(NEEDY)
+    result = project.runpytest_inprocess()
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*needs moon, which is required here: no moon here*"])
+
+
+def test_an_unknown_need_fails(project: pytest.Pytester) -> None:
+    """A misspelt need is an error and lists the known ones, instead of skipping for ever."""
+    project.makepyfile("import pytest\n@pytest.mark.needs('mooon')\ndef test_a(): pass\n")
+    result = project.runpytest_inprocess()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*unknown need 'mooon'; known: bubblewrap, *git, moon, root, sun*"])
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "proven"),
+    [("CAP-1", False), ("CAP-2", True)],
+    ids=["one of its tests was skipped", "its only test passed"],
+)
+@pytest.mark.guarantee("LIVE-1")
+def test_a_skipped_test_proves_nothing(project: pytest.Pytester, guarantee: str, proven: bool) -> None:
+    """The table of proofs counts a guarantee only when every test that carries its id passed."""
+    project.makepyfile(NEEDY)
+    result = project.runpytest_inprocess("--guarantees-json", "proofs.json")
+    table = json.loads((project.path / "proofs.json").read_text())
+    assert table[guarantee]["passed"] is proven
+    result.stdout.fnmatch_lines(["guarantees: 1 proven in this run; 1 skipped tests prove nothing"])
+
+
+def test_a_failure_in_teardown_is_no_proof(project: pytest.Pytester) -> None:
+    """A call that passed proves nothing when the test then leaves something behind."""
+    project.makepyfile(
+        """
+        import pytest
+        @pytest.fixture
+        def leaky():
+            yield
+            raise RuntimeError
+        @pytest.mark.guarantee("CAP-1")
+        def test_a(leaky): pass
+        """
+    )
+    project.runpytest_inprocess("--guarantees-json", "proofs.json")
+    table = json.loads((project.path / "proofs.json").read_text())
+    assert table == {"CAP-1": {"passed": False, "tests": {"test_a_failure_in_teardown_is_no_proof.py::test_a": "failed"}}}
+
+
+@pytest.mark.parametrize("arguments", ["", "'cap 1'", "1", "'CAP-1', why='x'"])
+def test_a_malformed_mark_ends_the_run(project: pytest.Pytester, arguments: str) -> None:
+    """A mark that could never be matched with a guarantee is a usage error."""
+    project.makepyfile(f"import pytest\n@pytest.mark.guarantee({arguments})\ndef test_a(): pass\n")
+    assert project.runpytest_inprocess().ret == pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.mark.parametrize(
+    ("switches", "outcome"),
+    [
+        ((), {"skipped": 1}),
+        (("JAM_LIVE_PHYSICAL_HOST",), {"skipped": 1}),
+        (("JAM_LIVE_MOON",), {"skipped": 1}),
+        (("JAM_LIVE_PHYSICAL_HOST", "JAM_LIVE_MOON"), {"passed": 1}),
+    ],
+)
+@pytest.mark.guarantee("LIVE-1")
+def test_a_live_test_needs_both_switches(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, switches: tuple[str, ...], outcome: dict[str, int]
+) -> None:
+    """One switch for the machine and one for the test: neither alone runs it."""
+    for name in switches:
+        monkeypatch.setenv(name, "1")
+    project.makepyfile("import pytest\n@pytest.mark.live('JAM_LIVE_MOON')\ndef test_a(): pass\n")
+    project.runpytest_inprocess().assert_outcomes(**outcome)
