@@ -51,8 +51,12 @@ class ActivationPlan(Record):
 
 
 class CheckpointReason(StrEnum):
-    """Why a generation was made (CONT-6)."""
+    """Why a generation was made (CONT-6).
 
+    FIRST_TURN holds a just-opened thread's identity right before its first turn, so that a kill during that turn can still be resumed.
+    """
+
+    FIRST_TURN = "first-turn"
     AFTER_TURN = "after-turn"
     BEFORE_STOP = "before-stop"
 

@@ -34,6 +34,9 @@ class ProviderRuntime(Protocol):
     def version(self) -> str:
         """The program's own version, probed in the guest."""
 
+    async def closed(self) -> str:
+        """Wait until the program is gone or the connection was closed on nonsense, and return why, in bounded words."""
+
     async def open_thread(self, request: ThreadRequest) -> ThreadState:
         """Begin a new thread.
 
