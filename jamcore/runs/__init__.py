@@ -1,0 +1,1 @@
+"""Runs: from an objective to a change request that a person accepts or rejects."""

@@ -1,0 +1,71 @@
+"""What a reviewer must look at twice, decided from paths, modes and added lines alone (SEC-2)."""
+
+from __future__ import annotations
+
+import re
+
+from jamcore.domain.changes import ChangedPath, ChangeFlag
+from jamcore.workspace.review import RawChange
+
+_STATUS = {"A": "added", "M": "modified", "D": "deleted", "T": "type-changed"}
+
+_CI = re.compile(
+    r"""(?ix) ^(?:.*/)?(?: \.github/(?:workflows|actions)/.* | \.gitlab-ci\.yml | \.gitlab/ci/.* | \.circleci/.* | \.buildkite/.*
+      | \.travis\.yml | \.drone\.yml | \.woodpecker(?:/.*|\.ya?ml) | \.ci/.* | Jenkinsfile[^/]* | azure-pipelines[^/]*\.ya?ml | bitbucket-pipelines\.yml
+      | appveyor\.yml | \.teamcity/.* | \.forgejo/.* | \.gitea/.* | cloudbuild\.ya?ml )$"""
+)
+"""Definitions that a hosted or own CI executes."""
+
+_HOOK = re.compile(
+    r"""(?ix) ^(?:.*/)?(?: \.githooks/.* | \.husky/.* | \.lefthook(?:/.*|[^/]*\.ya?ml) | lefthook\.ya?ml | \.pre-commit-config\.yaml | hooks/(?:pre|post|update|commit-msg)[^/]*
+      | \.gitattributes | \.gitmodules | \.gitconfig | \.envrc | \.vscode/(?:tasks|settings|launch)\.json | \.idea/.*\.xml | \.devcontainer(?:/.*|\.json) )$"""
+)
+"""What git, an editor or a shell executes or obeys by itself when the change is checked out."""
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+"""Control, zero-width and direction-changing characters: what is read differs from what is run. Tab and newline are fine."""
+
+
+def describe(change: RawChange, *, binary: bool, added: str) -> ChangedPath:
+    """Return one changed path with its flags.
+
+    Args:
+        change: What git reported.
+        binary: Whether the patch holds it as binary.
+        added: The added lines of its patch, decoded with replacement.
+    """
+    shown = show_path(change.path)
+    flags = [
+        (ChangeFlag.CI_DEFINITION, _CI.match(shown)),
+        (ChangeFlag.GIT_HOOK, _HOOK.match(shown)),
+        (ChangeFlag.EXECUTABLE, change.new_mode == "100755" and change.old_mode != "100755"),
+        (ChangeFlag.SYMLINK, change.new_mode == "120000"),
+        (ChangeFlag.SUBMODULE, change.new_mode == "160000"),
+        (ChangeFlag.BINARY, binary),
+        (ChangeFlag.CONTROL_CHARACTERS, _CONTROL.search(added) or _CONTROL.search(change.path.decode(errors="replace"))),
+    ]
+    status = _STATUS.get(change.status, "modified")
+    return ChangedPath.model_validate(
+        {"path": shown, "change": status, "flags": tuple(flag for flag, found in flags if found)}
+    )
+
+
+def show_path(path: bytes) -> str:
+    """Return a path as text that shows every byte: printable UTF-8 as it is, anything else as a backslash escape."""
+    text = path.decode("utf-8", errors="backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def split_patch(patch: bytes) -> dict[bytes, tuple[bool, str]]:
+    """Return, for each path of a patch made by :class:`~jamcore.workspace.review.ReviewGit`, whether it is binary and its added lines.
+
+    Keys are the raw header lines ``diff --git …``, in order; the patch has no renames, so the order equals that of the raw list.
+    """
+    sections: dict[bytes, tuple[bool, str]] = {}
+    for number, section in enumerate(re.split(rb"(?m)^(?=diff --git )", patch)):
+        if not section.startswith(b"diff --git "):
+            continue
+        head, _, body = section.partition(b"\n")
+        added = b"\n".join(line[1:] for line in body.split(b"\n") if line.startswith(b"+") and not line.startswith(b"+++ "))
+        sections[b"%d " % number + head] = (b"\nGIT binary patch\n" in section, added.decode("utf-8", errors="replace"))
+    return sections

@@ -1,0 +1,130 @@
+"""Snapshots of a work tree that an agent can write, in a git directory that only Jam can write (SEC-2).
+
+The git directory lies outside every mount. Attributes in the work tree that name a driver or convert bytes are overruled by the git
+directory's own attributes file, which has the highest precedence.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from jamcore.domain.errors import FaultError
+from jamcore.system.files import Files
+from jamcore.system.git import run_git
+from jamcore.system.process import Finished
+
+_ATTRIBUTES = b"* !filter !diff !merge !ident !working-tree-encoding !text !eol !crlf\n"
+_NAMES_LIMIT = 64 << 20
+
+
+@dataclass(eq=False)
+class ReviewGitError(FaultError):
+    """Git could not read the work tree or the review repository."""
+
+    code: ClassVar[str] = "review.git_failed"
+    hint: ClassVar[str] = "The work tree is untouched; the context has git's own words."
+
+    step: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawChange:
+    """One changed path: modes as git's octal text, ``status`` one of A M D T, the path's exact bytes."""
+
+    old_mode: str
+    new_mode: str
+    status: str
+    path: bytes
+
+
+class ReviewGit:
+    """Trees of one work tree, kept in one private git directory. Stateless between calls."""
+
+    def __init__(self, git_directory: Path, work_tree: Path, *, files: Files) -> None:
+        self._git = git_directory
+        self._tree = work_tree
+        self._files = files
+
+    async def prepare(self) -> None:
+        """Make the git directory; an existing one is kept."""
+        self._files.make_private(self._git)
+        if not (self._git / "HEAD").exists():
+            await self._run("init", "init", "--quiet", "--bare", "--template=", ".")
+        self._files.make_private(self._git / "info")
+        self._files.write_atomic(self._git / "info" / "attributes", _ATTRIBUTES)
+
+    async def snapshot(self) -> str:
+        """Store the work tree as it is now and return its tree id.
+
+        Ignored files stay out, as they would in any change that a person reviews; nested repositories become links, never read.
+        """
+        with tempfile.TemporaryDirectory(dir=self._git, prefix="index-") as directory:
+            index = {"GIT_INDEX_FILE": f"{directory}/index"}
+            await self._run("add", "add", "--all", "--", ":/", env=index, work_tree=True)
+            return (await self._run("write-tree", "write-tree", env=index)).decode().strip()
+
+    async def keep(self, name: str, tree: str) -> None:
+        """Give a tree a name that survives; the same name again with another tree replaces it."""
+        await self._run("keep", "update-ref", f"refs/jam/{name}", tree)
+
+    async def kept(self, name: str) -> str | None:
+        """Return the tree of a name, or ``None``."""
+        done = await self._git_command("rev-parse", "--verify", "--quiet", f"refs/jam/{name}")
+        return done.stdout.decode().strip() if done.returncode == 0 else None
+
+    async def changes(self, base: str, tree: str) -> tuple[RawChange, ...]:
+        """List what differs between two trees, in path order; a rename is a deletion and an addition."""
+        argv = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", base, tree)
+        return tuple(_parse_raw(await self._run("diff", *argv, limit=_NAMES_LIMIT)))
+
+    async def patch(self, base: str, tree: str, *, limit: int) -> tuple[bytes, bool]:
+        """Return the binary-safe patch between two trees and whether it was cut at ``limit`` bytes."""
+        argv = ("-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+        done = await self._git_command("diff-tree", *argv, base, tree, limit=limit)
+        if done.returncode != 0 and not done.truncated:
+            raise ReviewGitError(step="patch", detail=done.stderr.decode(errors="replace"))
+        return done.stdout, done.truncated
+
+    async def reproduces(self, base: str, tree: str, patch: Path) -> bool:
+        """Say whether applying the patch file to ``base`` gives exactly ``tree``: the proof that it is whole."""
+        if base == tree:
+            return patch.stat().st_size == 0
+        with tempfile.TemporaryDirectory(dir=self._git, prefix="index-") as directory:
+            index = {"GIT_INDEX_FILE": f"{directory}/index"}
+            await self._run("read-tree", "read-tree", base, env=index)
+            await self._run("apply", "apply", "--cached", "--binary", "--whitespace=nowarn", str(patch), env=index)
+            return (await self._run("write-tree", "write-tree", env=index)).decode().strip() == tree
+
+    async def _run(
+        self, step: str, *argv: str, env: dict[str, str] | None = None, limit: int = 1 << 20, work_tree: bool = False
+    ) -> bytes:
+        done = await self._git_command(*argv, env=env, limit=limit, work_tree=work_tree)
+        if not done.ok:
+            raise ReviewGitError(step=step, detail=done.stderr.decode(errors="replace")[-300:])
+        return done.stdout
+
+    async def _git_command(
+        self, *argv: str, env: dict[str, str] | None = None, limit: int = 1 << 20, work_tree: bool = False
+    ) -> Finished:
+        return await run_git(
+            *argv,
+            cwd=self._tree if work_tree else self._git,
+            git_directory=self._git,
+            work_tree=self._tree if work_tree else None,
+            environment=env,
+            limit_bytes=limit,
+        )
+
+
+def _parse_raw(raw: bytes) -> list[RawChange]:
+    parts = raw.split(b"\0")
+    found = []
+    for head, path in zip(parts[::2], parts[1::2], strict=False):
+        if head.startswith(b":"):
+            old_mode, new_mode, _, _, status = head[1:].decode().split(" ")
+            found.append(RawChange(old_mode, new_mode, status[:1], path))
+    return found

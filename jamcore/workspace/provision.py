@@ -1,0 +1,70 @@
+"""Makes the directories of a host and a session, and the manifest that says whose they are (WS-1, START-3)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from jamcore.domain import layout
+from jamcore.domain.cells import WorkspaceSource
+from jamcore.domain.records import Record
+from jamcore.system.files import Files
+
+
+class HostManifest(Record):
+    """``manifest.json`` of a host root: enough for a person, or a restore, to know what the directory is."""
+
+    schema_version: Literal[1] = 1
+    agent_id: UUID
+    host_id: UUID
+    provider: str
+    sandbox: str
+    created_at: datetime
+
+
+class Provisioner:
+    """Makes and re-makes the layout. Every call is idempotent: that is what lets start-up replay it (START-2)."""
+
+    def __init__(self, app: Path, *, files: Files) -> None:
+        self._app = app
+        self._files = files
+
+    def provision(self, manifest: HostManifest, *, session: UUID, source: WorkspaceSource, subdirectories: tuple[str, ...]) -> bool:
+        """Make all directories and publish the manifest.
+
+        Args:
+            manifest: What the host is.
+            session: The session whose workspace is made when it is a Managed one.
+            source: Where the session's files come from.
+            subdirectories: Below the provider's state root; they must exist before the sandbox does (PREP-3).
+
+        Returns:
+            False when a manifest is there that cannot be read or names somebody else: it is preserved as it is (START-3).
+        """
+        host = manifest.host_id
+        state = layout.provider_state(host, manifest.provider)
+        for path in (layout.workspace_root(host), state, layout.guest_disk(host), layout.packs(host), layout.recovery(host) + "/review"):
+            self._files.make_private(self._app / path)
+        for name in subdirectories:
+            self._files.make_private(self._app / state / name)
+        self._files.make_private(self._app / layout.workspace_root(host) / "sessions")
+        if source is WorkspaceSource.MANAGED:
+            self._files.make_private(self._app / layout.session_workspace(host, session))
+        path = self._app / layout.manifest(host)
+        if path.exists():
+            return self._is_ours(path, manifest)
+        self._files.write_atomic(path, manifest.canonical_json() + b"\n")
+        return True
+
+    def _is_ours(self, path: Path, manifest: HostManifest) -> bool:
+        try:
+            found = HostManifest.model_validate_json(path.read_bytes())
+        except ValidationError:
+            return False
+        return (found.agent_id, found.host_id, found.provider, found.sandbox) == (
+            manifest.agent_id, manifest.host_id, manifest.provider, manifest.sandbox,
+        )
