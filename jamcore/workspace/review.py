@@ -6,6 +6,7 @@ directory's own attributes file, which has the highest precedence.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,9 +64,15 @@ class ReviewGit:
         Ignored files stay out, as they would in any change that a person reviews; nested repositories become links, never read.
         """
         with tempfile.TemporaryDirectory(dir=self._git, prefix="index-") as directory:
-            index = {"GIT_INDEX_FILE": f"{directory}/index"}
-            await self._run("add", "add", "--all", "--", ":/", env=index, work_tree=True)
-            return (await self._run("write-tree", "write-tree", env=index)).decode().strip()
+            index = Path(directory, "index")
+            if (last := self._git / "index").exists():
+                # Git trusts its own record of sizes and times, so that an unchanged tree is not read again.
+                shutil.copy2(last, index)
+            env = {"GIT_INDEX_FILE": str(index)}
+            await self._run("add", "add", "--all", "--", ":/", env=env, work_tree=True)
+            tree = (await self._run("write-tree", "write-tree", env=env)).decode().strip()
+            index.replace(last)
+            return tree
 
     async def keep(self, name: str, tree: str) -> None:
         """Give a tree a name that survives; the same name again with another tree replaces it."""
