@@ -55,7 +55,9 @@ class OwnershipMismatchError(RefusalError):
     """The sandbox is there, but the proof does not hold; nothing was changed (OWN-3)."""
 
     code: ClassVar[str] = "ownership.mismatch"
-    hint: ClassVar[str] = "Jam changes only what it can prove is its own. Look at the marker and the sandbox; remove it by hand if it is yours."
+    hint: ClassVar[str] = (
+        "Jam changes only what it can prove is its own. Look at the marker and the sandbox; remove it by hand if it is yours."
+    )
 
     sandbox: str
     part: str

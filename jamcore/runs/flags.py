@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from jamcore.domain.changes import ChangedPath, ChangeFlag
 from jamcore.workspace.review import RawChange
@@ -10,15 +12,20 @@ from jamcore.workspace.review import RawChange
 _STATUS = {"A": "added", "M": "modified", "D": "deleted", "T": "type-changed"}
 
 _CI = re.compile(
-    r"""(?ix) ^(?:.*/)?(?: \.github/(?:workflows|actions)/.* | \.gitlab-ci\.yml | \.gitlab/ci/.* | \.circleci/.* | \.buildkite/.*
-      | \.travis\.yml | \.drone\.yml | \.woodpecker(?:/.*|\.ya?ml) | \.ci/.* | Jenkinsfile[^/]* | azure-pipelines[^/]*\.ya?ml | bitbucket-pipelines\.yml
-      | appveyor\.yml | \.teamcity/.* | \.forgejo/.* | \.gitea/.* | cloudbuild\.ya?ml )$"""
+    r"""(?ix) ^(?:.*/)?(?:
+        \.github/(?:workflows|actions)/.* | \.gitlab-ci\.yml | \.gitlab/ci/.* | \.circleci/.* | \.buildkite/.* | \.travis\.yml
+      | \.drone\.yml | \.woodpecker(?:/.*|\.ya?ml) | \.ci/.* | Jenkinsfile[^/]* | azure-pipelines[^/]*\.ya?ml
+      | bitbucket-pipelines\.yml | appveyor\.yml | \.teamcity/.* | \.forgejo/.* | \.gitea/.* | cloudbuild\.ya?ml
+    )$"""
 )
 """Definitions that a hosted or own CI executes."""
 
 _HOOK = re.compile(
-    r"""(?ix) ^(?:.*/)?(?: \.githooks/.* | \.husky/.* | \.lefthook(?:/.*|[^/]*\.ya?ml) | lefthook\.ya?ml | \.pre-commit-config\.yaml | hooks/(?:pre|post|update|commit-msg)[^/]*
-      | \.gitattributes | \.gitmodules | \.gitconfig | \.envrc | \.vscode/(?:tasks|settings|launch)\.json | \.idea/.*\.xml | \.devcontainer(?:/.*|\.json) )$"""
+    r"""(?ix) ^(?:.*/)?(?:
+        \.githooks/.* | \.husky/.* | \.lefthook(?:/.*|[^/]*\.ya?ml) | lefthook\.ya?ml | \.pre-commit-config\.yaml
+      | hooks/(?:pre|post|update|commit-msg)[^/]* | \.gitattributes | \.gitmodules | \.gitconfig | \.envrc
+      | \.vscode/(?:tasks|settings|launch)\.json | \.idea/.*\.xml | \.devcontainer(?:/.*|\.json)
+    )$"""
 )
 """What git, an editor or a shell executes or obeys by itself when the change is checked out."""
 
@@ -45,9 +52,7 @@ def describe(change: RawChange, *, binary: bool, added: str) -> ChangedPath:
         (ChangeFlag.CONTROL_CHARACTERS, _CONTROL.search(added) or _CONTROL.search(change.path.decode(errors="replace"))),
     ]
     status = _STATUS.get(change.status, "modified")
-    return ChangedPath.model_validate(
-        {"path": shown, "change": status, "flags": tuple(flag for flag, found in flags if found)}
-    )
+    return ChangedPath.model_validate({"path": shown, "change": status, "flags": tuple(flag for flag, found in flags if found)})
 
 
 def show_path(path: bytes) -> str:
@@ -56,16 +61,17 @@ def show_path(path: bytes) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def split_patch(patch: bytes) -> dict[bytes, tuple[bool, str]]:
-    """Return, for each path of a patch made by :class:`~jamcore.workspace.review.ReviewGit`, whether it is binary and its added lines.
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One file's part of a patch: whether it is binary, and its added lines, decoded with replacement."""
 
-    Keys are the raw header lines ``diff --git …``, in order; the patch has no renames, so the order equals that of the raw list.
-    """
-    sections: dict[bytes, tuple[bool, str]] = {}
-    for number, section in enumerate(re.split(rb"(?m)^(?=diff --git )", patch)):
-        if not section.startswith(b"diff --git "):
-            continue
-        head, _, body = section.partition(b"\n")
-        added = b"\n".join(line[1:] for line in body.split(b"\n") if line.startswith(b"+") and not line.startswith(b"+++ "))
-        sections[b"%d " % number + head] = (b"\nGIT binary patch\n" in section, added.decode("utf-8", errors="replace"))
-    return sections
+    binary: bool
+    added: str
+
+
+def split_patch(patch: bytes) -> Iterator[Section]:
+    """Yield the sections of a patch in order. Hunk lines never begin with ``diff --git``: they have a sign in front."""
+    for section in re.split(rb"(?m)^(?=diff --git )", patch):
+        if section.startswith(b"diff --git "):
+            added = (line[1:] for line in section.split(b"\n") if line.startswith(b"+") and not line.startswith(b"+++ "))
+            yield Section(b"\nGIT binary patch\n" in section, b"\n".join(added).decode("utf-8", errors="replace"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from uuid import UUID
 
@@ -46,11 +46,12 @@ class RoomFeed:
         finally:
             await iterator.aclose()
 
-    async def _iterate(self, room: UUID, *, after: int, follow: bool) -> AsyncIterator[RoomEvent]:  # type: ignore[misc]
+    async def _iterate(self, room: UUID, *, after: int, follow: bool) -> AsyncGenerator[RoomEvent]:
         seen = after
         while True:
+            # Taken before the read: what is committed between the two wakes this follower at once.
             news = self._news.setdefault(room, anyio.Event())
-            page = await self._store.read(lambda repos: repos.events.after(room, seen, PAGE))
+            page = await self._page(room, seen)
             for event in page:
                 seen = event.seq
                 yield event
@@ -59,3 +60,6 @@ class RoomFeed:
             if not follow:
                 return
             await news.wait()
+
+    async def _page(self, room: UUID, after: int) -> tuple[RoomEvent, ...]:
+        return await self._store.read(lambda repos: repos.events.after(room, after, PAGE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Self
 from uuid import UUID
 
 import anyio
@@ -25,7 +26,7 @@ class EventRecorder:
         self._lock = anyio.Lock()
         self._tasks: TaskGroup | None = None
 
-    async def __aenter__(self) -> EventRecorder:
+    async def __aenter__(self) -> Self:
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._flush_in_groups)

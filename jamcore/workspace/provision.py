@@ -47,17 +47,23 @@ class Provisioner:
         """
         host = manifest.host_id
         state = layout.provider_state(host, manifest.provider)
-        for path in (layout.workspace_root(host), state, layout.guest_disk(host), layout.packs(host), layout.recovery(host) + "/review"):
+        for path in (
+            layout.workspace_root(host),
+            state,
+            layout.guest_disk(host),
+            layout.packs(host),
+            layout.recovery(host) + "/review",
+        ):
             self._files.make_private(self._app / path)
         for name in subdirectories:
             self._files.make_private(self._app / state / name)
         self._files.make_private(self._app / layout.workspace_root(host) / "sessions")
         if source is WorkspaceSource.MANAGED:
             self._files.make_private(self._app / layout.session_workspace(host, session))
-        path = self._app / layout.manifest(host)
-        if path.exists():
-            return self._is_ours(path, manifest)
-        self._files.write_atomic(path, manifest.canonical_json() + b"\n")
+        published = self._app / layout.manifest(host)
+        if published.exists():
+            return self._is_ours(published, manifest)
+        self._files.write_atomic(published, manifest.canonical_json() + b"\n")
         return True
 
     def _is_ours(self, path: Path, manifest: HostManifest) -> bool:
@@ -66,5 +72,8 @@ class Provisioner:
         except ValidationError:
             return False
         return (found.agent_id, found.host_id, found.provider, found.sandbox) == (
-            manifest.agent_id, manifest.host_id, manifest.provider, manifest.sandbox,
+            manifest.agent_id,
+            manifest.host_id,
+            manifest.provider,
+            manifest.sandbox,
         )

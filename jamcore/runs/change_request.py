@@ -1,0 +1,170 @@
+"""Builds a change request: the patch, the transcript and the evidence, each with its checksum (RUN-1)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID
+
+from anyio import to_thread
+
+from jamcore.domain import layout
+from jamcore.domain.changes import ChangedPath, ChangeRequest, EvidenceFile
+from jamcore.domain.continuity import Checkpoint, Observation
+from jamcore.domain.events import CommandFinished, RoomEvent
+from jamcore.domain.limits import PATCH_BYTES
+from jamcore.domain.records import Record
+from jamcore.domain.sessions import Turn
+from jamcore.runs.flags import describe, split_patch
+from jamcore.system.files import Files
+from jamcore.workspace.review import RawChange, ReviewGit
+
+PATCH = "change.patch"
+TRANSCRIPT = "transcript.jsonl"
+EVIDENCE = "evidence.json"
+METADATA = "change.json"
+
+
+class CommandEvidence(Record):
+    """One command that the agent ran, as the provider reported it."""
+
+    command: str
+    exit_code: int | None
+
+
+class Evidence(Record):
+    """What a reviewer needs besides the patch: turns, commands, checkpoints, proofs of resumption."""
+
+    provider: str
+    provider_version: str
+    engine: str
+    base_commit: str | None
+    base_tree: str
+    tree: str
+    patch_reproduces_tree: bool
+    patch_truncated: bool
+    turns: tuple[Turn, ...]
+    commands: tuple[CommandEvidence, ...]
+    checkpoints: tuple[Checkpoint, ...]
+    resumptions: tuple[Observation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeMaterial:
+    """All that goes into a package besides the work tree."""
+
+    id: UUID
+    room_id: UUID
+    session_id: UUID
+    objective: str
+    provider: str
+    provider_version: str
+    engine: str
+    base_commit: str | None
+    turns: tuple[Turn, ...]
+    events: tuple[RoomEvent, ...]
+    checkpoints: tuple[Checkpoint, ...]
+    resumptions: tuple[Observation, ...]
+    created_at: datetime
+
+
+class ChangeBuilder:
+    """Writes packages below the app directory. A package is published by one rename; a half one is never seen."""
+
+    def __init__(self, app: Path, *, files: Files) -> None:
+        self._app = app
+        self._files = files
+
+    async def build(self, material: ChangeMaterial, git: ReviewGit, *, base: str, tree: str) -> ChangeRequest:
+        """Write and publish the package, or return what is already published under its id.
+
+        Raises:
+            ReviewGitError: Git could not compare the trees.
+            OSError: The disk refused; nothing is published.
+        """
+        final = self._app / layout.change(material.id)
+        if final.exists():
+            return read_package(final)
+        partial = final.with_name(f".{final.name}.partial")
+        patch, truncated = await git.patch(base, tree, limit=PATCH_BYTES)
+        await to_thread.run_sync(self._begin, partial, patch)
+        whole = not truncated and await git.reproduces(base, tree, partial / PATCH)
+        evidence = Evidence(
+            provider=material.provider,
+            provider_version=material.provider_version,
+            engine=material.engine,
+            base_commit=material.base_commit,
+            base_tree=base,
+            tree=tree,
+            patch_reproduces_tree=whole,
+            patch_truncated=truncated,
+            turns=material.turns,
+            commands=_commands(material.events),
+            checkpoints=material.checkpoints,
+            resumptions=material.resumptions,
+        )
+        changes = await git.changes(base, tree)
+        return await to_thread.run_sync(self._publish, partial, material, evidence, describe_all(changes, patch))
+
+    def _begin(self, partial: Path, patch: bytes) -> None:
+        self._files.remove_tree(partial)
+        self._files.make_private(partial)
+        self._files.write_atomic(partial / PATCH, patch)
+
+    def _publish(
+        self, partial: Path, material: ChangeMaterial, evidence: Evidence, paths: tuple[ChangedPath, ...]
+    ) -> ChangeRequest:
+        lines = b"".join(event.canonical_json() + b"\n" for event in material.events)
+        self._files.write_atomic(partial / TRANSCRIPT, lines)
+        self._files.write_atomic(partial / EVIDENCE, _pretty(evidence))
+        change = ChangeRequest(
+            id=material.id,
+            room_id=material.room_id,
+            session_id=material.session_id,
+            objective=material.objective,
+            base=material.base_commit or evidence.base_tree,
+            paths=paths,
+            files=tuple(_evidence_file(partial / name) for name in (PATCH, TRANSCRIPT, EVIDENCE)),
+            complete=evidence.patch_reproduces_tree,
+            created_at=material.created_at,
+        )
+        self._files.write_atomic(partial / METADATA, _pretty(change))
+        self._files.rename(partial, self._app / layout.change(material.id))
+        return change
+
+
+def read_package(directory: Path) -> ChangeRequest:
+    """Read a published package's metadata.
+
+    Raises:
+        OSError, ValueError: It is not there or not readable.
+    """
+    return ChangeRequest.model_validate_json((directory / METADATA).read_bytes())
+
+
+def describe_all(changes: tuple[RawChange, ...], patch: bytes) -> tuple[ChangedPath, ...]:
+    """Join git's list of changes with the sections of the patch: a type change has two sections, all else one."""
+    sections = list(split_patch(patch))
+    described = []
+    for change in changes:
+        own = [sections.pop(0) for _ in range(2 if change.status == "T" else 1) if sections]
+        binary = any(section.binary for section in own)
+        described.append(describe(change, binary=binary, added="\n".join(section.added for section in own)))
+    return tuple(described)
+
+
+def _commands(events: tuple[RoomEvent, ...]) -> tuple[CommandEvidence, ...]:
+    finished = (event.payload for event in events if isinstance(event.payload, CommandFinished))
+    return tuple(CommandEvidence(command=payload.command, exit_code=payload.exit_code) for payload in finished)
+
+
+def _evidence_file(path: Path) -> EvidenceFile:
+    data = path.read_bytes()
+    return EvidenceFile(name=path.name, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+
+
+def _pretty(record: Record) -> bytes:
+    return json.dumps(record.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,98 @@
+"""Runs one turn: permits, the provider's events, and what Jam knows of the turn at each moment (CONT-11)."""
+
+from __future__ import annotations
+
+from jamcore.continuity.coordinator import HostCoordinator
+from jamcore.domain.events import ProviderEvent, TurnEnded, TurnOutcome, TurnStarted, TurnStateChanged
+from jamcore.domain.ids import ProviderIdentity
+from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError
+from jamcore.domain.sessions import Turn, TurnState
+from jamcore.plugins.runtime import ProviderRuntime
+from jamcore.runtime.feed import RoomFeed
+from jamcore.runtime.recorder import EventRecorder
+from jamcore.store import Repos, Store
+from jamcore.system.clock import Clock
+
+STATE_OF_OUTCOME = {
+    TurnOutcome.COMPLETED: TurnState.COMPLETED,
+    TurnOutcome.INTERRUPTED: TurnState.INTERRUPTED,
+    TurnOutcome.FAILED: TurnState.FAILED,
+}
+
+
+class TurnRunner:
+    """Runs turns of one session, one at a time. The caller owns the runtime."""
+
+    def __init__(self, *, store: Store, feed: RoomFeed, clock: Clock, coordinator: HostCoordinator) -> None:
+        self._store = store
+        self._feed = feed
+        self._clock = clock
+        self._coordinator = coordinator
+
+    async def run(self, turn: Turn, runtime: ProviderRuntime, identity: ProviderIdentity) -> TurnState:
+        """Run an accepted turn to the provider's end mark and return its state.
+
+        Raises:
+            ProviderGoneError: The program ended first. Whether the turn was kept is decided when the session comes back.
+            ProviderProtocolError: The program spoke nonsense; likewise.
+        """
+        async with (
+            self._coordinator.turn_permit(turn.session_id),
+            EventRecorder(self._feed, room=turn.room_id, turn=turn.id) as recorder,
+            runtime.turn(identity, turn.text) as events,
+        ):
+            async for event in events:
+                if isinstance(event, TurnStarted):
+                    await self._started(turn, identity, event)
+                elif isinstance(event, TurnEnded):
+                    return await self._ended(turn, event, recorder)
+                else:
+                    await recorder.record(event)
+        raise ProviderGoneError(provider="", detail="the turn's events ended without an end mark")
+
+    async def doubt(self, turn: Turn, error: ProviderGoneError | ProviderProtocolError) -> None:
+        """Say that a turn's end was not seen; the state stays, because only the provider's own state can decide it."""
+        said = TurnStateChanged(state="in-doubt", detail=f"{error.code}: {error.context().get('detail', '')}")
+        await self._feed.append(turn.room_id, turn.id, [said])
+
+    async def _started(self, turn: Turn, identity: ProviderIdentity, event: TurnStarted) -> None:
+        def write(repos: Repos) -> None:
+            repos.sessions.bind_identity(turn.session_id, identity)
+            repos.turns.move(turn.id, TurnState.RUNNING, provider_turn=event.provider_turn)
+            repos.events.append(turn.room_id, turn.id, [event, TurnStateChanged(state=TurnState.RUNNING)])
+
+        await self._store.transact(write)
+        self._feed.announce(turn.room_id)
+
+    async def _ended(self, turn: Turn, event: TurnEnded, recorder: EventRecorder) -> TurnState:
+        await recorder.flush()
+        state = STATE_OF_OUTCOME[event.outcome]
+        detail = event.detail if event.outcome is TurnOutcome.FAILED else ""
+        await self.settle(turn, state, detail, also=(event,))
+        return state
+
+    async def settle(self, turn: Turn, state: TurnState, detail: str, *, also: tuple[ProviderEvent, ...] = ()) -> None:
+        """Move a turn to an end state, with its events, in one transaction."""
+
+        def write(repos: Repos) -> None:
+            repos.turns.move(turn.id, state, detail=detail, ended_at=self._clock.now())
+            repos.events.append(turn.room_id, turn.id, [*also, TurnStateChanged(state=state, detail=detail)])
+
+        await self._store.transact(write)
+        self._feed.announce(turn.room_id)
+
+
+def kept_or_cut(turn: Turn, remembered: dict[str, TurnOutcome]) -> tuple[TurnState, str] | None:
+    """Decide, from what the provider remembers, what became of a turn whose end Jam did not see or not capture (CONT-11).
+
+    Returns:
+        The new state and why; ``None`` when the turn stays as it is (completed, remembered, to be captured).
+    """
+    outcome = remembered.get(turn.provider_turn) if turn.provider_turn else None
+    if turn.state is TurnState.COMPLETED:
+        return None if outcome is TurnOutcome.COMPLETED else (TurnState.CUT, "completed, but the provider's state does not hold it")
+    if turn.state is TurnState.ACCEPTED:
+        return TurnState.CUT, "it had not reached the provider"
+    if outcome is TurnOutcome.COMPLETED:
+        return TurnState.COMPLETED, "kept: the provider had finished it"
+    return TurnState.CUT, "the provider ended in the middle of it; what it had done until then is in the conversation"
