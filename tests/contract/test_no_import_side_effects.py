@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 
@@ -47,7 +48,8 @@ DECLARATIONS = frozenset({"__all__", "down_revision", "branch_labels", "depends_
 
 def test_importing_everything_changes_nothing(sources: tuple[Source, ...]) -> None:
     """Every module imports in a fresh interpreter and leaves no thread, descriptor, child or changed environment."""
-    names = [source.module for source in sources if source.is_importable]
+    installed = {package for package in {source.package for source in sources} if find_spec(package)}
+    names = [source.module for source in sources if source.is_importable and source.package in installed]
     done = subprocess.run([sys.executable, "-c", PROBE], input=json.dumps(names), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"failed": {}, "noisy": {}}
