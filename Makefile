@@ -30,7 +30,7 @@ imports: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 
 pytest: $(STAMP)
-	$(BIN)/python -m pytest tests plugins/codex/tests $(ARGS)
+	$(BIN)/python -m pytest tests $(wildcard plugins/*/tests) $(ARGS)
 
 # The tests marked `unprivileged`, as an ordinary user. From root: in a copy of this tree that the user owns.
 test-unprivileged: $(STAMP)
