@@ -19,7 +19,7 @@ TOX_ENV = os.environ.get("TOX_ENV_NAME", "")
 def test_both_come_from_their_wheels() -> None:
     """Under tox the plugin and the core lie in site-packages."""
     for module in (jam_codex, jamcore):
-        assert "site-packages" in Path(module.__file__).parts
+        assert "site-packages" in Path(str(module.__file__)).parts
 
 
 @pytest.mark.guarantee("KIT-2")
