@@ -43,3 +43,9 @@ SOCKET_PATH_BYTES = 108
 """Size of ``sun_path`` on Linux, with its terminating NUL (SEC-6)."""
 PATCH_BYTES = 64 << 20
 """Largest patch that a change request holds."""
+HOOK_S = 5.0
+"""One decision of a plugin: hooks are pure, so seconds mean that it hangs."""
+HOOK_ASYNC_S = 30.0
+"""One asynchronous hook: it may look at a file or ask a local program, never start the provider."""
+PLUGIN_IMPORT_S = 30.0
+"""Importing and constructing one plugin: a cold disk takes seconds, a hang must not stop the daemon."""

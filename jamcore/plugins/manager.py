@@ -1,0 +1,227 @@
+"""Loads provider plugins so that a broken one ends alone, and holds the one capability table (PLUG-1, CAP-5, CAP-6).
+
+Each daemon has its own manager and its own plugin instances; nothing here is global.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
+
+from jamcore.domain.cells import CellTable, UnknownProviderError
+from jamcore.domain.limits import HOOK_ASYNC_S, HOOK_S, PLUGIN_IMPORT_S
+from jamcore.domain.providers import PluginReport, ProviderDescription
+from jamcore.plugins.calls import Raised, call_bounded
+from jamcore.plugins.provider import ProviderHooks
+from jamcore.plugins.validation import behavioural_violations, new_manager, structural_violations
+
+PROVIDERS = "jam.providers"
+"""Entry point group of provider plugins: a class, constructed without arguments once per daemon."""
+POLICIES = "jam.policies"
+"""Entry point group of policies: classes whose hooks only wrap those of every provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One installed entry point, and whose it is."""
+
+    entry: metadata.EntryPoint
+    distribution: str
+    version: str
+
+    @property
+    def origin(self) -> str:
+        return f"{self.distribution} {self.version}"
+
+    def report(self, state: str, *violations: str) -> PluginReport:
+        return PluginReport(self.entry.name, self.distribution, self.version, state, violations)
+
+
+class ProviderManager:
+    """The provider plugins of one daemon."""
+
+    def __init__(
+        self, *, hook_limit_s: float = HOOK_S, async_hook_limit_s: float = HOOK_ASYNC_S, import_limit_s: float = PLUGIN_IMPORT_S
+    ) -> None:
+        self._pluggy = new_manager()
+        self._plugins: dict[str, object] = {}
+        self._hooks: dict[str, ProviderHooks] = {}
+        self._reports: list[PluginReport] = []
+        self._table: CellTable | None = None
+        self._hook_limit_s = hook_limit_s
+        self._async_hook_limit_s = async_hook_limit_s
+        self._import_limit_s = import_limit_s
+
+    async def load(self, *, blocked: frozenset[str] = frozenset(), found: Iterable[metadata.EntryPoint] | None = None) -> None:
+        """Load every installed policy and provider; whatever is wrong with one disables that one and is reported.
+
+        Args:
+            blocked: Names that are reported and never imported.
+            found: Entry points to use instead of the installed ones.
+        """
+        entries = list(installed() if found is None else found)
+        for group in (POLICIES, PROVIDERS):
+            for name, same in sorted(_by_name(entry for entry in entries if entry.group == group).items()):
+                await self._load_one(name, same, blocked=blocked, policy=group == POLICIES)
+
+    async def add(self, name: str, plugin: object, *, distribution: str = "?", version: str = "?") -> PluginReport:
+        """Register one provider's plugin object, or report all that is wrong with it."""
+        return await self._admit(PluginReport(name, distribution, version, "loaded"), plugin, policy=False)
+
+    async def add_policy(self, name: str, plugin: object, *, distribution: str = "?", version: str = "?") -> PluginReport:
+        """Register one policy, whose hooks wrap those of every provider, or report what is wrong with it."""
+        return await self._admit(PluginReport(name, distribution, version, "loaded"), plugin, policy=True)
+
+    def reports(self) -> tuple[PluginReport, ...]:
+        """Return one report for every entry point that was found, in the order of loading."""
+        return tuple(self._reports)
+
+    def report(self, name: str) -> PluginReport:
+        """Return the last report about a name.
+
+        Raises:
+            UnknownProviderError: No plugin of this name was found.
+        """
+        for report in reversed(self._reports):
+            if report.name == name:
+                return report
+        raise UnknownProviderError(provider=name[:64], known=tuple(sorted(self._hooks)))
+
+    def names(self) -> tuple[str, ...]:
+        """Return the providers that can be used, in order."""
+        return tuple(sorted(self._hooks))
+
+    def provider(self, name: str) -> ProviderHooks:
+        """Return a provider's typed hooks.
+
+        Raises:
+            UnknownProviderError: It is not installed, is blocked, or was not loaded.
+        """
+        if name not in self._hooks:
+            raise UnknownProviderError(provider=name[:64], known=self.names())
+        return self._hooks[name]
+
+    def table(self) -> CellTable:
+        """Return the one capability table (CAP-5). From the first call on no provider can be added any more."""
+        if self._table is None:
+            self._table = CellTable({name: hooks.description.cells for name, hooks in self._hooks.items()})
+        return self._table
+
+    async def _load_one(self, name: str, same: list[_Found], *, blocked: frozenset[str], policy: bool) -> None:
+        if name in blocked:
+            self._reports += [found.report("blocked") for found in same]
+            return
+        if len(same) > 1:
+            # Which of them is meant cannot be known, and a wrong guess would run somebody else's program.
+            words = f"the name {name!r} is claimed by " + " and ".join(found.origin for found in same)
+            self._reports += [found.report("broken", words) for found in same]
+            return
+        found = same[0]
+        try:
+            plugin = await call_bounded(partial(_construct, found.entry), limit_s=self._import_limit_s)
+        except TimeoutError:
+            self._reports.append(found.report("broken", f"importing it took longer than {self._import_limit_s:g} s"))
+            return
+        if isinstance(plugin, Raised):
+            if isinstance(plugin.error, KeyboardInterrupt):
+                raise plugin.error
+            self._reports.append(found.report("broken", f"{found.entry.value}: {plugin}"))
+            return
+        await self._admit(found.report("loaded"), plugin, policy=policy)
+
+    async def _admit(self, report: PluginReport, plugin: object, *, policy: bool) -> PluginReport:
+        if self._table is not None and not policy:
+            raise RuntimeError("the capability table is in use already: load all providers first")
+        name = report.name
+        description, violations = await self._examine(name, plugin, policy=policy)
+        if name in self._plugins or self._pluggy.has_plugin(name):
+            violations = (*violations, f"a plugin named {name!r} is loaded already")
+        if violations:
+            report = PluginReport(name, report.distribution, report.version, "broken", violations)
+        else:
+            self._pluggy.register(plugin, name=name)
+            if description is not None:
+                self._plugins[name] = plugin
+                self._hooks[name] = self._facade(name, plugin, description)
+        self._reports.append(report)
+        return report
+
+    async def _examine(self, name: str, plugin: object, *, policy: bool) -> tuple[ProviderDescription | None, tuple[str, ...]]:
+        """Try the plugin in a manager that is thrown away, so that nothing of a bad one stays registered."""
+        trial = new_manager()
+        try:
+            problems = await call_bounded(
+                partial(structural_violations, trial, name, plugin, policy=policy), limit_s=self._hook_limit_s
+            )
+        except TimeoutError:
+            return None, (f"looking at it took longer than {self._hook_limit_s:g} s",)
+        if isinstance(problems, Raised):
+            return None, (f"cannot be looked at: {problems}",)
+        if problems or policy:
+            return None, problems
+        hooks = ProviderHooks(name, plugin, trial, limit_s=self._hook_limit_s, async_limit_s=self._async_hook_limit_s)
+        return await behavioural_violations(hooks)
+
+    def _facade(self, name: str, plugin: object, description: ProviderDescription) -> ProviderHooks:
+        return ProviderHooks(
+            name,
+            plugin,
+            self._pluggy,
+            others=lambda: [other for other_name, other in self._plugins.items() if other_name != name],
+            on_disabled=partial(self._disabled, name),
+            description=description,
+            limit_s=self._hook_limit_s,
+            async_limit_s=self._async_hook_limit_s,
+        )
+
+    def _disabled(self, name: str, problem: str) -> None:
+        self._reports = [
+            PluginReport(name, report.distribution, report.version, "disabled", (problem,))
+            if report.name == name and report.state == "loaded"
+            else report
+            for report in self._reports
+        ]
+
+
+def installed() -> Iterator[metadata.EntryPoint]:
+    """Yield the entry points of both groups. A distribution with broken metadata hides no other one."""
+    seen = set[str]()
+    for distribution in metadata.distributions():
+        try:
+            entries = [entry for entry in distribution.entry_points if entry.group in (PROVIDERS, POLICIES)]
+            name = _normal(distribution.metadata["Name"] or "") if entries else ""
+        except Exception:  # noqa: BLE001, S112 - isolation: somebody else's broken installation is not ours to judge
+            continue
+        # The first on the path is the one that Python would import.
+        if entries and name not in seen:
+            seen.add(name)
+            yield from entries
+
+
+def _construct(entry: metadata.EntryPoint) -> object:
+    return entry.load()()
+
+
+def _by_name(entries: Iterable[metadata.EntryPoint]) -> dict[str, list[_Found]]:
+    by_name: dict[str, list[_Found]] = {}
+    for entry in entries:
+        distribution, version = _origin(entry)
+        found = _Found(entry, distribution, version)
+        same = by_name.setdefault(entry.name, [])
+        if all((found.origin, entry.value) != (other.origin, other.entry.value) for other in same):
+            same.append(found)
+    return by_name
+
+
+def _origin(entry: metadata.EntryPoint) -> tuple[str, str]:
+    try:
+        return (entry.dist.name, entry.dist.version) if entry.dist else ("?", "?")
+    except Exception:  # noqa: BLE001 - isolation: a distribution without readable metadata
+        return ("?", "?")
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
