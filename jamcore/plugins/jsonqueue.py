@@ -1,0 +1,71 @@
+"""The two bounded buffers of a line client: notifications on their way to the subscriber, and the end of an error output."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import anyio
+
+from jamcore.plugins.jsonlines import Notification, plain
+
+QUEUED_MESSAGES = 1_024
+QUEUED_BYTES = 32 << 20
+"""Bounds of what is read ahead of a slow subscriber; then the peer is no longer read, and stops when its pipe is full."""
+
+
+class NotificationQueue:
+    """A queue of one writer and one reader, bounded by count and by bytes. What was put in before ``close`` is still taken out."""
+
+    def __init__(self) -> None:
+        self._items: deque[Notification] = deque()
+        self._bytes = 0
+        self._closed = False
+        self._filled, self._taken = anyio.Event(), anyio.Event()
+
+    async def put(self, item: Notification) -> None:
+        """Append, and wait while the queue is full. One item always fits, however large."""
+        while self._items and (len(self._items) >= QUEUED_MESSAGES or self._bytes + item.size > QUEUED_BYTES):
+            self._taken = anyio.Event()
+            await self._taken.wait()
+        self._items.append(item)
+        self._bytes += item.size
+        self._filled.set()
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self._closed = True
+        self._filled.set()
+
+    def __aiter__(self) -> NotificationQueue:
+        return self
+
+    async def __anext__(self) -> Notification:
+        while not self._items:
+            if self._closed:
+                raise StopAsyncIteration
+            self._filled = anyio.Event()
+            await self._filled.wait()
+        item = self._items.popleft()
+        self._bytes -= item.size
+        self._taken.set()
+        return item
+
+
+class Tail:
+    """The last bytes of a stream."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._parts: deque[bytes] = deque()
+        self._size = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Append, and forget what lies more than the limit before the end."""
+        self._parts.append(chunk)
+        self._size += len(chunk)
+        while self._size - len(self._parts[0]) >= self._limit:
+            self._size -= len(self._parts.popleft())
+
+    def text(self) -> str:
+        """Return it as text without control characters."""
+        return plain(b"".join(self._parts)[-self._limit :].decode(errors="replace"), self._limit)
