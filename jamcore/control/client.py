@@ -1,0 +1,287 @@
+"""The typed client: one method per operation, the records of the domain in and out, and the daemon's own typed errors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from types import MappingProxyType
+from typing import TypeVar
+from urllib.parse import quote
+from uuid import UUID
+
+import anyio
+from pydantic import ValidationError
+
+from jamcore.control.failures import (
+    ConnectionDroppedError,
+    DaemonOtherVersionError,
+    NoAnswerError,
+    RemoteFaultError,
+    RemoteRefusalError,
+    StreamCutError,
+)
+from jamcore.control.reach import Reach
+from jamcore.control.schemas import Accepted, CellList, ChangeList, CredentialList, ErrorBody, ProviderList, RoomList, TurnList
+from jamcore.control.sse import ServerEvent, read_events
+from jamcore.control.versions import API_HEADER, API_VERSION, jam_version
+from jamcore.control.wire import Answer, Request, exchange
+from jamcore.domain.changes import ChangeRequest
+from jamcore.domain.errors import InvalidInputError, JamError
+from jamcore.domain.events import RoomEvent
+from jamcore.domain.records import Record
+from jamcore.domain.requests import (
+    CellRow,
+    ChangeBuildRequest,
+    ChangeView,
+    CredentialRow,
+    DoctorReport,
+    Health,
+    InstalledToolchain,
+    ProviderView,
+    RoomRequest,
+    RoomView,
+    RunRequest,
+    RunView,
+    SecretValue,
+    SessionInspection,
+    StopResult,
+    TurnRequest,
+)
+from jamcore.domain.sessions import Turn
+
+R = TypeVar("R", bound=Record)
+
+QUESTION_S = 60.0
+"""A question is answered within this; the slowest, the doctor's, makes several engine calls of 12 s. A change has no deadline (CTRL-4)."""
+RECONNECTS = 3
+"""A stream is taken up again at most this often without a new event; with one, the count begins anew."""
+RECONNECT_PAUSE_S = 0.2
+REFUSALS = range(400, 500)
+_ERROR_FRAMES = MappingProxyType({"refusal": 422, "fault": 500})
+
+
+class JamClient:
+    """Speaks with the daemon that ``reach`` finds. Holds no connection between calls, so it needs no closing."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    # ---------------------------------------------------------------------------------------------------- the daemon itself
+
+    async def health(self) -> Health:
+        """Ask who answers."""
+        return await self._ask(Health, "/v1/health")
+
+    async def doctor(self) -> DoctorReport:
+        """Ask what this machine can do."""
+        return await self._ask(DoctorReport, "/v1/doctor")
+
+    async def shutdown(self) -> None:
+        """Begin an orderly shutdown; returns when it has begun."""
+        await self._change(Accepted, "POST", "/v1/shutdown", retry=False)
+
+    # --------------------------------------------------------------------------------------------- providers and credentials
+
+    async def providers(self) -> tuple[ProviderView, ...]:
+        """List provider plugins."""
+        return (await self._ask(ProviderList, "/v1/providers")).items
+
+    async def cells(self) -> tuple[CellRow, ...]:
+        """Return the capability table (CAP-5)."""
+        return (await self._ask(CellList, "/v1/providers/cells")).items
+
+    async def install(self, provider: str) -> InstalledToolchain:
+        """Install a provider's pinned program. Idempotent."""
+        return await self._change(InstalledToolchain, "POST", f"/v1/providers/{_quoted(provider)}/install")
+
+    async def credentials(self) -> tuple[CredentialRow, ...]:
+        """List credentials by name."""
+        return (await self._ask(CredentialList, "/v1/credentials")).items
+
+    async def set_credential(self, name: str, value: str) -> CredentialRow:
+        """Keep a credential in the daemon."""
+        return await self._change(CredentialRow, "PUT", f"/v1/credentials/{_quoted(name)}", SecretValue(value=value))
+
+    async def forget_credential(self, name: str) -> None:
+        """Forget a credential."""
+        await self._change(Accepted, "DELETE", f"/v1/credentials/{_quoted(name)}")
+
+    # ----------------------------------------------------------------------------------------------------------------- rooms
+
+    async def create_room(self, request: RoomRequest) -> RoomView:
+        """Make a room. The id makes a retry exact."""
+        return await self._change(RoomView, "POST", "/v1/rooms", request)
+
+    async def rooms(self) -> tuple[RoomView, ...]:
+        """List rooms, newest first."""
+        return (await self._ask(RoomList, "/v1/rooms")).items
+
+    async def room(self, ref: str) -> RoomView:
+        """Return one room."""
+        return await self._ask(RoomView, _room(ref))
+
+    async def say(self, ref: str, request: TurnRequest) -> Turn:
+        """Hand in a turn; it runs whatever becomes of this process."""
+        return await self._change(Turn, "POST", _room(ref, "turns"), request)
+
+    async def turns(self, ref: str) -> tuple[Turn, ...]:
+        """List turns, oldest first."""
+        return (await self._ask(TurnList, _room(ref, "turns"))).items
+
+    async def interrupt(self, ref: str) -> RoomView:
+        """Interrupt the running turn."""
+        return await self._change(RoomView, "POST", _room(ref, "interrupt"))
+
+    async def stop(self, ref: str) -> StopResult:
+        """Checkpoint and park."""
+        return await self._change(StopResult, "POST", _room(ref, "stop"))
+
+    async def resume(self, ref: str) -> RoomView:
+        """Bring the exact session back, or be refused."""
+        return await self._change(RoomView, "POST", _room(ref, "resume"))
+
+    async def inspect(self, ref: str) -> SessionInspection:
+        """Return the evidence about continuity."""
+        return await self._ask(SessionInspection, _room(ref, "inspect"))
+
+    async def events(self, ref: str, *, after: int = 0, follow: bool = True) -> AsyncGenerator[RoomEvent, None]:
+        """Yield the room's events after a number, in order and each once; with ``follow`` until the caller stops.
+
+        A stream that is cut (the daemon died, or this reader was too slow) is taken up again after the last event, which starts the
+        daemon if the client may. Close the iterator (``contextlib.aclosing``) to stop.
+
+        Raises:
+            StreamCutError: It was cut again and again without a new event.
+        """
+        failures = 0
+        while True:
+            try:
+                async with aclosing(self._stream(ref, after, follow=follow)) as events:
+                    async for event in events:
+                        after, failures = event.seq, 0
+                        yield event
+            except ConnectionDroppedError:
+                failures += 1
+            else:
+                if not follow:
+                    return
+                failures += 1  # the daemon ended the stream because it stops; another may take over
+            if failures > RECONNECTS:
+                raise StreamCutError(last_seq=after)
+            await anyio.sleep(RECONNECT_PAUSE_S)
+
+    # -------------------------------------------------------------------------------------------------- runs and change requests
+
+    async def start_run(self, request: RunRequest) -> RunView:
+        """Begin a run and return."""
+        return await self._change(RunView, "POST", "/v1/runs", request)
+
+    async def run(self, ref: str) -> RunView:
+        """Return a run."""
+        return await self._ask(RunView, f"/v1/runs/{_quoted(ref)}")
+
+    async def build_change(self, ref: str, identifier: UUID) -> ChangeRequest:
+        """Build a change request from the work tree as it is now."""
+        return await self._change(ChangeRequest, "POST", _room(ref, "changes"), ChangeBuildRequest(id=identifier))
+
+    async def changes(self) -> tuple[ChangeRequest, ...]:
+        """List change requests, newest first."""
+        return (await self._ask(ChangeList, "/v1/changes")).items
+
+    async def change(self, ref: str) -> ChangeView:
+        """Return one change request with its patch."""
+        return await self._ask(ChangeView, f"/v1/changes/{_quoted(ref)}")
+
+    # -------------------------------------------------------------------------------------------------------------- the exchange
+
+    async def _ask(self, kind: type[R], target: str) -> R:
+        request = Request("GET", target, _headers())
+        with anyio.move_on_after(QUESTION_S):
+            return await self._exchange(kind, request, retry=True)
+        raise NoAnswerError(request=request.line, waited_s=QUESTION_S)
+
+    async def _change(self, kind: type[R], method: str, target: str, body: Record | None = None, *, retry: bool = True) -> R:
+        return await self._exchange(kind, Request(method, target, _headers(), _encoded(body)), retry=retry)
+
+    async def _exchange(self, kind: type[R], request: Request, *, retry: bool) -> R:
+        """Send once, and once more on a dropped connection: every operation is exact under repetition (WS-11)."""
+        try:
+            return await self._once(kind, request)
+        except ConnectionDroppedError:
+            if not retry:
+                raise
+        return await self._once(kind, request)
+
+    async def _once(self, kind: type[R], request: Request) -> R:
+        async with self._answer(request) as answer:
+            text = await answer.read()
+        try:
+            return kind.model_validate_json(text)
+        except ValidationError as error:
+            raise DaemonOtherVersionError(
+                daemon=f"its answer to {request.line} is of another form", client=jam_version()
+            ) from error
+
+    @asynccontextmanager
+    async def _answer(self, request: Request) -> AsyncIterator[Answer]:
+        stream = await self._reach.open()
+        async with exchange(stream, request) as answer:
+            if answer.status >= REFUSALS.start:
+                raise _remote(answer.status, await answer.read())
+            yield answer
+
+    async def _stream(self, ref: str, after: int, *, follow: bool) -> AsyncGenerator[RoomEvent, None]:
+        """Yield the events of one connection.
+
+        Raises:
+            ConnectionDroppedError: It ended without its end mark.
+        """
+        request = Request("GET", _room(ref, f"events?after={after}&follow={int(follow)}"), _headers())
+        async with self._answer(request) as answer, aclosing(answer.chunks()) as chunks, aclosing(read_events(chunks)) as frames:
+            async for frame in frames:
+                if frame.kind == "end":
+                    return
+                yield _event(frame)
+        raise ConnectionDroppedError(request=request.line, reason="no end mark")
+
+
+def _event(frame: ServerEvent) -> RoomEvent:
+    try:
+        if frame.kind in _ERROR_FRAMES:
+            raise _remote(_ERROR_FRAMES[frame.kind], frame.data.encode())
+        return RoomEvent.model_validate_json(frame.data)
+    except ValidationError as error:
+        raise DaemonOtherVersionError(daemon="it sends events of another form", client=jam_version()) from error
+
+
+def _remote(status: int, text: bytes) -> JamError:
+    """Rebuild the daemon's typed error."""
+    try:
+        body = ErrorBody.model_validate_json(text)
+    except ValidationError:
+        body = ErrorBody(
+            code="fault.in_daemon", message="The daemon answered without a typed error", context={"status": str(status)}, hint=""
+        )
+    return RemoteRefusalError(answer=body) if status in REFUSALS else RemoteFaultError(answer=body)
+
+
+def _headers() -> dict[str, str]:
+    return {API_HEADER: str(API_VERSION), "Content-Type": "application/json"}
+
+
+def _encoded(body: Record | None) -> bytes:
+    try:
+        return b"" if body is None else body.model_dump_json().encode()
+    except ValueError as error:
+        raise InvalidInputError(field="body", problem="holds characters that are no valid Unicode") from error
+
+
+def _quoted(text: str) -> str:
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(field="ref", problem="holds characters that are no valid Unicode") from error
+
+
+def _room(ref: str, part: str = "") -> str:
+    return f"/v1/rooms/{_quoted(ref)}" + (f"/{part}" if part else "")

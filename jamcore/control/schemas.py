@@ -1,0 +1,71 @@
+"""What travels over the control interface besides the records of the domain: lists, errors and the daemon's address."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jamcore.domain.changes import ChangeRequest
+from jamcore.domain.records import Record
+from jamcore.domain.requests import CellRow, CredentialRow, ProviderView, RoomView
+from jamcore.domain.sessions import Turn
+
+
+class ErrorBody(Record):
+    """Every answer that is not a success (CTRL-3). Only ``code`` may be relied on; the rest is for people."""
+
+    code: str
+    message: str
+    context: dict[str, str]
+    hint: str
+
+
+class Accepted(Record):
+    """The daemon has begun and does not wait for the end."""
+
+    accepted: Literal[True] = True
+
+
+class RoomList(Record):
+    """Rooms, newest first."""
+
+    items: tuple[RoomView, ...]
+
+
+class TurnList(Record):
+    """Turns of one room, oldest first."""
+
+    items: tuple[Turn, ...]
+
+
+class ProviderList(Record):
+    """Every provider plugin, also those that were not loaded."""
+
+    items: tuple[ProviderView, ...]
+
+
+class CellList(Record):
+    """The capability table (CAP-5)."""
+
+    items: tuple[CellRow, ...]
+
+
+class CredentialList(Record):
+    """Credentials by name, never their text."""
+
+    items: tuple[CredentialRow, ...]
+
+
+class ChangeList(Record):
+    """Change requests, newest first."""
+
+    items: tuple[ChangeRequest, ...]
+
+
+class DaemonRecord(Record):
+    """Where a running daemon listens; ``daemon.json`` below its app directory."""
+
+    schema_version: Literal[1] = 1
+    socket: str
+    pid: int
+    version: str
+    api: int

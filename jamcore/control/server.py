@@ -1,0 +1,65 @@
+"""Serving the application on the private socket, and making the daemon findable while it does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from aiohttp import web
+
+from jamcore.control.address import environment, remove_record, write_record
+from jamcore.control.app import build_app
+from jamcore.control.schemas import DaemonRecord
+from jamcore.control.sockets import forget, listen, runtime_directory, socket_path
+from jamcore.control.versions import API_VERSION, jam_version
+from jamcore.daemon.services import Services
+from jamcore.domain.limits import FINALISE_TIMEOUT_S
+from jamcore.system.files import Files
+
+KEEPALIVE_S = 75.0
+"""An idle connection is closed after this; Jam's own client uses a connection once."""
+
+
+@asynccontextmanager
+async def serving(
+    services: Services,
+    *,
+    app_directory: Path,
+    files: Files,
+    runtime: Path | None = None,
+    finish_within_s: float = FINALISE_TIMEOUT_S,
+) -> AsyncIterator[Path]:
+    """Serve while the block runs, and yield the socket's path. The caller holds the lock of the app directory (OWN-7).
+
+    At the end new requests are refused, streams end by themselves, and what is being answered gets ``finish_within_s`` seconds. A client
+    that goes away never cancels what it asked for (CTRL-4).
+
+    Raises:
+        UnsafeRuntimeDirectoryError: The directory for the socket is not private.
+        SocketOccupiedError: Something that is not Jam's lies in its place.
+    """
+    path = socket_path(app_directory, runtime_directory(runtime, environment()))
+    listener = listen(path, replace_stale=True)
+    record = DaemonRecord(socket=str(path), pid=os.getpid(), version=jam_version(), api=API_VERSION)
+    runner = web.AppRunner(
+        build_app(services),
+        handle_signals=False,
+        access_log=None,
+        handler_cancellation=False,
+        keepalive_timeout=KEEPALIVE_S,
+        shutdown_timeout=finish_within_s,
+    )
+    try:
+        await runner.setup()
+        await web.SockSite(runner, listener).start()
+        write_record(app_directory, record, files)
+        yield path
+    finally:
+        # A cancelled caller still leaves nothing behind; the application's own bound ends the wait.
+        with anyio.move_on_after(finish_within_s + 5.0, shield=True):
+            remove_record(app_directory, record, files)
+            await runner.cleanup()
+        forget(path, listener)

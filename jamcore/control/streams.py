@@ -1,0 +1,134 @@
+"""Server-sent events: numbered, resumable, with a heartbeat, and a bound on how slow a reader may be (CTRL-2)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from typing import Literal
+
+import anyio
+from aiohttp import web
+
+from jamcore.control.errors import FAULT_STATUS, body_of, stamp, status_of
+from jamcore.daemon.services import RoomService
+from jamcore.domain.errors import InvalidInputError, JamError
+from jamcore.domain.events import RoomEvent
+from jamcore.domain.records import Record
+
+HEARTBEAT_S = 15.0
+"""A comment this often tells both sides that the other lives, and keeps intermediaries from closing an idle stream."""
+SLOW_READER_S = 30.0
+"""One write may wait this long for the reader. Then the stream is cut: it costs the reader nothing, as every event is numbered."""
+MAX_SEQ = (1 << 63) - 1
+_SEQ_DIGITS = len(str(MAX_SEQ))
+
+STOPPING = web.AppKey("stopping", anyio.Event)
+"""Set when the application begins to shut down: streams end by themselves then."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class _Ended(Record):
+    """Why a stream ended whole."""
+
+    reason: Literal["complete", "shutdown"]
+
+
+def resume_point(request: web.Request) -> tuple[int, bool]:
+    """Return after which event to begin, and whether to wait for more.
+
+    ``Last-Event-ID`` wins over ``?after=``: a reader that reconnects repeats its URL and adds the header.
+
+    Raises:
+        InvalidInputError: A number is no sequence number, or ``follow`` is neither 0 nor 1.
+    """
+    text = request.headers.get("Last-Event-ID") or request.query.get("after", "0")
+    if not (text.isascii() and text.isdigit() and len(text) <= _SEQ_DIGITS and int(text) <= MAX_SEQ):
+        raise InvalidInputError(field="after", problem="not a sequence number")
+    follow = request.query.get("follow", "1")
+    if follow not in {"0", "1"}:
+        raise InvalidInputError(field="follow", problem="neither 0 nor 1")
+    return int(text), follow == "1"
+
+
+class RoomStream:
+    """One reader of one room."""
+
+    def __init__(
+        self,
+        rooms: RoomService,
+        ref: str,
+        *,
+        after: int,
+        follow: bool,
+        heartbeat_s: float = HEARTBEAT_S,
+        slow_reader_s: float = SLOW_READER_S,
+    ) -> None:
+        self._rooms = rooms
+        self._ref = ref
+        self._after = after
+        self._follow = follow
+        self._heartbeat_s = heartbeat_s
+        self._slow_reader_s = slow_reader_s
+        self._writing = anyio.Lock()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Stream until the events end, the reader goes, or the daemon stops. ``end``, ``refusal`` or ``fault`` marks a whole one."""
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"} | stamp())
+        try:
+            await self._stream(request, response)
+        except Exception as error:
+            if not response.prepared:
+                raise
+            # What has begun can only be cut; the middleware cannot answer any more.
+            level = logging.DEBUG if _is_only(error, ConnectionError) else logging.WARNING
+            _LOG.log(level, "%s: stream cut", request.path, exc_info=error)
+            if request.transport is not None:
+                request.transport.abort()
+        return response
+
+    async def _stream(self, request: web.Request, response: web.StreamResponse) -> None:
+        # Entered before anything is sent, so that an unknown room is an ordinary typed answer.
+        async with self._rooms.events(self._ref, after=self._after, follow=self._follow) as events:
+            await response.prepare(request)
+            end = _frame("end", _Ended(reason="shutdown"))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._beat, response)
+                tasks.start_soon(_cancel_when, request.app[STOPPING], tasks.cancel_scope)
+                end = await self._pump(events, response)
+                tasks.cancel_scope.cancel()
+            await self._write(response, end)
+            await response.write_eof()
+
+    async def _pump(self, events: AsyncIterator[RoomEvent], response: web.StreamResponse) -> bytes:
+        """Send the events; return the mark that ends the stream."""
+        try:
+            async for event in events:
+                await self._write(response, b"id: %d\n" % event.seq + _frame("event", event))
+        except JamError as error:
+            return _frame("fault" if status_of(error) >= FAULT_STATUS else "refusal", body_of(error))
+        return _frame("end", _Ended(reason="complete"))
+
+    async def _beat(self, response: web.StreamResponse) -> None:
+        while True:
+            await anyio.sleep(self._heartbeat_s)
+            await self._write(response, b": heartbeat\n\n")
+
+    async def _write(self, response: web.StreamResponse, data: bytes) -> None:
+        async with self._writing:
+            with anyio.fail_after(self._slow_reader_s):
+                await response.write(data)
+
+
+def _is_only(error: Exception, kind: type[Exception]) -> bool:
+    """Whether an error, or everything in a group of them, is of one kind."""
+    return error.split(kind)[1] is None if isinstance(error, ExceptionGroup) else isinstance(error, kind)
+
+
+async def _cancel_when(stopping: anyio.Event, scope: anyio.CancelScope) -> None:
+    await stopping.wait()
+    scope.cancel()
+
+
+def _frame(kind: str, record: Record) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), record.model_dump_json().encode())
