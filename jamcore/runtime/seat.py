@@ -1,0 +1,33 @@
+"""A session's seat on a live host: what the worker needs to run its turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import anyio
+
+from jamcore.domain.ids import ProviderIdentity
+from jamcore.domain.sessions import RuntimeSession, SessionWorkspace, Turn
+
+
+@dataclass(slots=True)
+class Seat:
+    """Mutable on purpose, and owned by one worker: the thread's identity once it is open, and the turn that runs now."""
+
+    session: RuntimeSession
+    workspace: SessionWorkspace
+    room_id: UUID
+    identity: ProviderIdentity | None = None
+    running: Turn | None = None
+    idle: anyio.Event = field(default_factory=anyio.Event)
+
+    def begin(self, turn: Turn) -> None:
+        """Note that a turn runs."""
+        self.running = turn
+        self.idle = anyio.Event()
+
+    def end(self) -> None:
+        """Note that none runs."""
+        self.running = None
+        self.idle.set()

@@ -1,0 +1,189 @@
+"""One live host: its sandbox, its provider's runtime and the turns of its sessions, from bring-up to park.
+
+The worker's task owns everything it opens. Whatever ends it (a stop, the provider's death, the daemon's shutdown, a failure on the way
+up), the same finaliser runs, shielded and bounded: final checkpoint where there is something to lose, then park.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from uuid import UUID
+
+import anyio
+
+from jamcore.domain.continuity import Checkpoint, CheckpointReason, ResumeFailedError
+from jamcore.domain.errors import JamError
+from jamcore.domain.ids import ProviderIdentity, provider_identity
+from jamcore.domain.limits import FINALISE_TIMEOUT_S
+from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError, ThreadRequest
+from jamcore.domain.sessions import Turn, TurnState
+from jamcore.plugins.runtime import ProviderRuntime
+from jamcore.runtime.bringup import BringUp, BroughtUp
+from jamcore.runtime.seat import Seat
+from jamcore.runtime.turns import TurnRunner
+
+INBOX = 64
+"""Turns that may wait on one seat; one more is refused rather than held in memory without bound."""
+
+
+class HostWorker:
+    """Made by the pool, run as one task of it."""
+
+    def __init__(self, *, bring_up: BringUp, seats: tuple[Seat, ...], runner: TurnRunner) -> None:
+        self._bring_up = bring_up
+        self._runner = runner
+        self._seats = {seat.session.id: seat for seat in seats}
+        self._inboxes = {s: anyio.create_memory_object_stream[Turn](INBOX) for s in self._seats}
+        self._stopping = anyio.Event()
+        self._ended = anyio.Event()
+        self._runtime: ProviderRuntime | None = None
+        self._final: Checkpoint | None = None
+        self._dirty = False
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it takes no more turns."""
+        return self._stopping.is_set()
+
+    def seat(self, session: UUID) -> Seat:
+        """Return the seat of a session."""
+        return self._seats[session]
+
+    def submit(self, turn: Turn) -> None:
+        """Queue an accepted turn on its session's seat.
+
+        Raises:
+            anyio.WouldBlock: Too many turns wait already.
+        """
+        self._inboxes[turn.session_id][0].send_nowait(turn)
+
+    async def interrupt(self, session: UUID) -> None:
+        """Interrupt the running turn; idle: does nothing."""
+        seat = self._seats[session]
+        if self._runtime is not None and seat.running is not None and seat.identity is not None:
+            await self._runtime.interrupt(seat.identity)
+
+    async def stop(self) -> Checkpoint | None:
+        """Interrupt what runs, checkpoint, park, and return the final checkpoint when one was made."""
+        self._stopping.set()
+        await self._ended.wait()
+        return self._final
+
+    async def run(self, report_up: Callable[[], None]) -> None:
+        """Bring the host up, report it, serve, and park it.
+
+        Raises:
+            JamError: Only before it has reported that it is up; later ends are said in the rooms.
+        """
+        try:
+            await self._live(report_up)
+        finally:
+            self._stopping.set()
+            with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
+                await self._finalise()
+            self._ended.set()
+
+    async def _live(self, report_up: Callable[[], None]) -> None:
+        async with AsyncExitStack() as stack:
+            up = await self._bring_up.start(stack)
+            self._runtime = up.runtime
+            for seat in self._seats.values():
+                await self._bring_back(seat, up)
+            await self._bring_up.mark_live(tuple(self._seats.values()))
+            report_up()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch, up.runtime)
+                for seat in self._seats.values():
+                    tasks.start_soon(self._serve, seat, up.runtime)
+                await self._stopping.wait()
+                await self._quieten()
+                tasks.cancel_scope.cancel()
+
+    async def _bring_back(self, seat: Seat, up: BroughtUp) -> None:
+        """Resume the seat's thread exactly, or fail with an observation (CONT-1, CONT-7)."""
+        expected = seat.session.provider_identity
+        if expected is None:
+            await self._bring_up.settle_unbound(seat)
+            return
+        request = ThreadRequest(cwd=seat.workspace.guest_path, model=seat.session.model)
+        try:
+            state = await up.runtime.resume_thread(ProviderIdentity(expected), request)
+        except JamError as error:
+            await self._bring_up.observe(seat, reported=None, detail=f"{error.code}: {error}")
+            raise ResumeFailedError(session=str(seat.session.id), expected=expected, reported=error.code) from error
+        await self._bring_up.observe(seat, reported=state.identity, detail="")
+        if state.identity != expected:
+            raise ResumeFailedError(session=str(seat.session.id), expected=expected, reported=state.identity)
+        seat.identity = ProviderIdentity(expected)
+        if await self._bring_up.settle_bound(seat, state.turns):
+            await self._capture(CheckpointReason.AFTER_TURN, seat)
+
+    async def _serve(self, seat: Seat, runtime: ProviderRuntime) -> None:
+        async with self._inboxes[seat.session.id][1] as inbox:
+            async for turn in inbox:
+                if self._stopping.is_set():
+                    await self._runner.settle(turn, TurnState.INTERRUPTED, "the room was stopped before it began")
+                    continue
+                seat.begin(turn)
+                try:
+                    await self._turn(seat, runtime, turn)
+                finally:
+                    seat.end()
+
+    async def _turn(self, seat: Seat, runtime: ProviderRuntime, turn: Turn) -> None:
+        try:
+            if seat.identity is None:
+                seat.identity = await self._open_thread(seat, runtime)
+            state = await self._runner.run(turn, runtime, seat.identity)
+        except (ProviderGoneError, ProviderProtocolError) as error:
+            await self._runner.doubt(turn, error)
+            self._stopping.set()
+        except JamError as error:
+            await self._runner.settle(turn, TurnState.FAILED, f"{error.code}: {error}")
+        else:
+            self._dirty = True
+            if state is TurnState.COMPLETED:
+                await self._capture(CheckpointReason.AFTER_TURN, seat)
+
+    async def _open_thread(self, seat: Seat, runtime: ProviderRuntime) -> ProviderIdentity:
+        """Open a thread and publish a generation that names it, so that a kill in the first turn can be resumed (CONT-7)."""
+        request = ThreadRequest(cwd=seat.workspace.guest_path, model=seat.session.model)
+        identity = provider_identity((await runtime.open_thread(request)).identity)
+        await self._bring_up.capture(CheckpointReason.FIRST_TURN, identities={seat.session.id: identity})
+        return identity
+
+    async def _capture(self, reason: CheckpointReason, seat: Seat) -> None:
+        """Checkpoint; a failure is said in the room and tried once more before the stop (START-5)."""
+        try:
+            await self._bring_up.capture(reason)
+            self._dirty = False
+        except JamError as error:
+            self._dirty = True
+            await self._bring_up.say(seat.room_id, error.code, f"the checkpoint after this turn failed: {error}")
+
+    async def _watch(self, runtime: ProviderRuntime) -> None:
+        reason = await runtime.closed()
+        if not self._stopping.is_set():
+            for seat in self._seats.values():
+                await self._bring_up.say(seat.room_id, "provider.gone", reason)
+        self._stopping.set()
+
+    async def _quieten(self) -> None:
+        """Interrupt every running turn and wait until its end is recorded; the caller's bound is the finaliser's."""
+        with anyio.move_on_after(FINALISE_TIMEOUT_S / 3):
+            for seat in self._seats.values():
+                if seat.running is not None:
+                    with suppress(JamError):  # a provider that is gone cannot be interrupted: its turn ends in doubt
+                        await self.interrupt(seat.session.id)
+                    await seat.idle.wait()
+
+    async def _finalise(self) -> None:
+        seats = tuple(self._seats.values())
+        if self._dirty:
+            try:
+                self._final = await self._bring_up.capture(CheckpointReason.BEFORE_STOP)
+            except JamError as error:
+                for seat in seats:
+                    await self._bring_up.say(seat.room_id, error.code, f"the final checkpoint failed: {error}")
+        await self._bring_up.park(seats)
