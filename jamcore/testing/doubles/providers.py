@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Generator
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 from typing import Any, ClassVar
 
 from jamcore.api import (
@@ -55,6 +56,16 @@ CONTRIBUTION = PlanContribution(
     environment=(("GOOD_HOME", "/jam/state/good/home"),),
     endpoint_paths=("POST /v1/answers",),
 )
+
+
+class _NoRuntime(AbstractAsyncContextManager[ProviderRuntime]):
+    """A runtime that these doubles do not have: entering it fails."""
+
+    async def __aenter__(self) -> ProviderRuntime:
+        raise NotImplementedError
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        return None
 
 
 class GoodProvider:
@@ -109,14 +120,7 @@ class GoodProvider:
         self, request: RuntimeRequest, launcher: GuestLauncher
     ) -> AbstractAsyncContextManager[ProviderRuntime]:
         """Return a context that starts nothing."""
-
-        @asynccontextmanager
-        async def runtime() -> AsyncIterator[ProviderRuntime]:
-            await launcher.run(("true",), cwd=request.start_directory, timeout_s=1)
-            raise NotImplementedError
-            yield
-
-        return runtime()
+        return _NoRuntime()
 
 
 class ManagedOnlyProvider:
@@ -138,13 +142,7 @@ class ManagedOnlyProvider:
     @hookimpl
     async def jam_open_runtime(self) -> AbstractAsyncContextManager[ProviderRuntime]:
         """Return a context that starts nothing."""
-
-        @asynccontextmanager
-        async def runtime() -> AsyncIterator[ProviderRuntime]:
-            raise NotImplementedError
-            yield
-
-        return runtime()
+        return _NoRuntime()
 
 
 class OtherInterfaceProvider(GoodProvider):
@@ -180,7 +178,7 @@ class WrongSignatureProvider(GoodProvider):
     """Wants an argument that no caller gives."""
 
     @hookimpl
-    def jam_accepts_version(self, captured: str, current: str, host: str = "", *, session: str = "") -> bool:  # noqa: ARG002
+    def jam_accepts_version(self, captured: str, current: str, host: str = "", *, session: str = "") -> bool:
         """Want a host and a session."""
         return True
 
@@ -305,9 +303,7 @@ class WrongNameProvider(GoodProvider):
 class BadSharedProvider(GoodProvider):
     """Publishes a shared cell that cannot exist."""
 
-    _CELL = Cell(
-        configuration=Configuration.JAM_MANAGED, workspace=WorkspaceSource.DIRECT_HOST, placement=Placement.SHARED
-    )
+    _CELL = Cell(configuration=Configuration.JAM_MANAGED, workspace=WorkspaceSource.DIRECT_HOST, placement=Placement.SHARED)
     description = GOOD.model_copy(update={"cells": FULL_CELLS | {_CELL}})
 
 
@@ -327,7 +323,11 @@ class EscapingProvider(GoodProvider):
     @hookimpl
     def jam_contribute_plan(self, context: PlanContext) -> PlanContribution:
         """Climb."""
-        update = {"state_subdirectories": ("../other",), "guest_directories": (f"{context.home}/x",), "endpoint_paths": ("POST /a/../b",)}
+        update = {
+            "state_subdirectories": ("../other",),
+            "guest_directories": (f"{context.home}/x",),
+            "endpoint_paths": ("POST /a/../b",),
+        }
         return CONTRIBUTION.model_copy(update=update)
 
     @hookimpl
