@@ -1,0 +1,1 @@
+"""Scripted servers on loopback, for tests that run the real provider programs."""
