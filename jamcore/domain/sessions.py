@@ -157,12 +157,13 @@ class SessionWorkspace(Record):
 
 
 class Room(Record):
-    """A conversation."""
+    """A conversation. ``request_digest`` is of the request that made it: a retry under its id must ask for the same (WS-11)."""
 
     id: UUID
     name: str
     agent_id: UUID
     created_at: datetime
+    request_digest: str = ""
 
 
 class Binding(Record):
