@@ -36,11 +36,15 @@ class Access(StrEnum):
 
 
 class HostMount(Record):
-    """A host directory (absolute, resolved by the core) shown to the guest at a fixed guest path."""
+    """A host directory (absolute, resolved by the core) shown to the guest at a fixed guest path.
+
+    ``owned``: the directory is Jam's own, so an engine may give it to the user that its guests run as. A person's is never changed.
+    """
 
     host_path: str
     guest_path: str
     access: Access
+    owned: bool = True
 
 
 class CloneSource(Record):

@@ -167,16 +167,30 @@ async def test_errors_of_jams_own_pass_through_an_asynchronous_hook() -> None:
 @pytest.mark.guarantee("PLUG-3")
 def test_no_hook_argument_names_anything_that_the_core_chooses() -> None:
     """Walk the arguments of every hook, into their records: no host, session, checkpoint, thread, room or operation is among them."""
-    forbidden = {"host", "host_id", "session", "session_id", "checkpoint", "checkpoint_id", "thread", "thread_id", "room", "room_id",
-                 "operation", "operation_id", "sandbox", "name", "owner", "plan"}  # fmt: skip
+    forbidden = {
+        "host",
+        "host_id",
+        "session",
+        "session_id",
+        "checkpoint",
+        "checkpoint_id",
+        "thread",
+        "thread_id",
+        "room",
+        "room_id",
+        "operation",
+        "operation_id",
+        "sandbox",
+        "name",
+        "owner",
+        "plan",
+    }
+    records: tuple[type[Record], ...] = (PlanContext, PlacementRequest, CredentialView, RuntimeRequest)
+    fields = {record.__name__: set(record.model_fields) for record in records}
     seen = set[str]()
     for spec in vars(ProviderSpecs).values():
         for argument, kind in getattr(spec, "__annotations__", {}).items():
-            if argument == "return":
-                continue
-            seen.add(argument)
-            record: type[Record] | None = {"PlanContext": PlanContext, "PlacementRequest": PlacementRequest, "CredentialView": CredentialView,
-                      "RuntimeRequest": RuntimeRequest}.get(kind)  # fmt: skip
-            seen |= set(record.model_fields) if record else set()
-    assert {"context", "request", "view", "captured"} <= seen
+            if argument != "return":
+                seen |= {argument, *fields.get(kind, ())}
+    assert {"context", "request", "view", "captured", "cell", "seats"} <= seen
     assert not seen & forbidden
