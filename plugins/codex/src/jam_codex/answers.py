@@ -1,0 +1,40 @@
+"""What Jam answers when Codex asks: no. Approval is never needed inside Jam's sandbox, so a question means that something is off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jam_codex.protocol import text
+from jamcore.api import Notice, RemoteError
+
+REFUSED = -32601
+"""JSON-RPC's "method not found"; Codex takes any error as a rejection and the turn goes on."""
+
+DECLINES: Mapping[str, Mapping[str, object]] = {
+    "item/commandExecution/requestApproval": {"decision": "decline"},
+    "item/fileChange/requestApproval": {"decision": "decline"},
+    "execCommandApproval": {"decision": "denied"},
+    "applyPatchApproval": {"decision": "denied"},
+    "item/tool/requestUserInput": {"answers": {}},
+    "mcpServer/elicitation/request": {"action": "decline"},
+    "item/tool/call": {"contentItems": [], "success": False},
+}
+"""Polite refusals: the model is told, and the turn goes on. Every other request is refused with an error."""
+
+
+def decline(method: str) -> dict[str, object]:
+    """Return the answer that declines ``method``.
+
+    Raises:
+        RemoteError: The request has no polite refusal.
+    """
+    if method not in DECLINES:
+        raise RemoteError(REFUSED, f"{text(method, 80)} is not offered in this sandbox")
+    return dict(DECLINES[method])
+
+
+def notice(method: str, params: Mapping[str, Any]) -> Notice:
+    """Return what a person is told about it."""
+    about = next((text(params.get(key), 200) for key in ("command", "reason", "message", "tool") if text(params.get(key))), "")
+    return Notice(level="warning", text=f"Codex asked Jam ({text(method, 80)}) and was refused" + (f": {about}" if about else "."))

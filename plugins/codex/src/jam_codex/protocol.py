@@ -1,0 +1,155 @@
+"""The part of ``codex app-server``'s protocol that the plugin uses, read tolerantly: unknown fields and kinds never hurt.
+
+Names live here so that the contract test can compare them with the schema that the pinned program generates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from jam_codex.description import NAME
+from jamcore.api import ProviderProtocolError, ProviderTurn, TurnOutcome
+
+EVENT_TEXT = 1 << 20
+"""Characters kept of one text, as everywhere in Jam; more is cut and marked."""
+IDENTIFIER = 256
+CUT = "\n[cut by Jam]"
+
+
+class Ask(StrEnum):
+    """Requests that the plugin sends."""
+
+    INITIALIZE = "initialize"
+    THREAD_START = "thread/start"
+    THREAD_RESUME = "thread/resume"
+    TURNS_LIST = "thread/turns/list"
+    TURN_START = "turn/start"
+    TURN_INTERRUPT = "turn/interrupt"
+    TERMINALS_CLEAN = "thread/backgroundTerminals/clean"
+
+
+INITIALIZED = "initialized"
+
+
+class Told(StrEnum):
+    """Notifications that mean something to the plugin; all others are passed over."""
+
+    STATUS = "thread/status/changed"
+    TURN_STARTED = "turn/started"
+    TURN_COMPLETED = "turn/completed"
+    ITEM_STARTED = "item/started"
+    ITEM_COMPLETED = "item/completed"
+    MESSAGE_DELTA = "item/agentMessage/delta"
+    OUTPUT_DELTA = "item/commandExecution/outputDelta"
+    USAGE = "thread/tokenUsage/updated"
+    ERROR = "error"
+    WARNING = "warning"
+    GUARDIAN_WARNING = "guardianWarning"
+    CONFIG_WARNING = "configWarning"
+    MODEL_REROUTED = "model/rerouted"
+
+
+OUTCOMES: Mapping[str, TurnOutcome] = {
+    "completed": TurnOutcome.COMPLETED,
+    "interrupted": TurnOutcome.INTERRUPTED,
+    "failed": TurnOutcome.FAILED,
+    "inProgress": TurnOutcome.INTERRUPTED,  # listed by a process that does not run it: nobody does
+}
+
+_AGENT = re.compile(r"[^/]*/(\d+\.\d+\.\d+[0-9A-Za-z.+-]*)")
+
+
+def nonsense(problem: str) -> ProviderProtocolError:
+    """Return the error for an answer that is not what the protocol says."""
+    return ProviderProtocolError(provider=NAME, problem=problem)
+
+
+def member(value: object, *path: str) -> object:
+    """Return what lies at ``path`` inside nested objects, or ``None``."""
+    for key in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def text(value: object, limit: int = EVENT_TEXT) -> str:
+    """Return ``value`` when it is text, cut and marked beyond ``limit`` characters; anything else is no text."""
+    if not isinstance(value, str):
+        return ""
+    return value if len(value) <= limit else value[: limit - len(CUT)] + CUT
+
+
+def number(value: object) -> int:
+    """Return ``value`` when it is a whole number of 0 or more, else 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def identifier(value: object) -> str:
+    """Return a provider's id as bounded text."""
+    return value[:IDENTIFIER] if isinstance(value, str) else ""
+
+
+def version_of(answer: object) -> str:
+    """Return the program's version from the answer to ``initialize``.
+
+    Raises:
+        ProviderProtocolError: There is none in it.
+    """
+    agent = member(answer, "userAgent")
+    match = _AGENT.match(agent) if isinstance(agent, str) else None
+    if match is None:
+        raise nonsense(f"no version in the answer to initialize: {text(agent, 80)!r}")
+    return match[1]
+
+
+def thread_of(answer: object) -> str:
+    """Return the thread's id from the answer to ``thread/start`` or ``thread/resume``, exactly as it was reported.
+
+    Raises:
+        ProviderProtocolError: There is none in it.
+    """
+    identity = member(answer, "thread", "id")
+    if not isinstance(identity, str) or not identity:
+        raise nonsense("an answer without a thread's id")
+    return identity
+
+
+def turn_of(answer: object) -> str:
+    """Return the turn's id from the answer to ``turn/start``.
+
+    Raises:
+        ProviderProtocolError: There is none in it.
+    """
+    turn = identifier(member(answer, "turn", "id"))
+    if not turn:
+        raise nonsense("an answer without a turn's id")
+    return turn
+
+
+def turns_page(answer: object) -> tuple[tuple[ProviderTurn, ...], str | None]:
+    """Return one page of a thread's turns, oldest first, and the cursor of the next.
+
+    Raises:
+        ProviderProtocolError: It is no page of turns.
+    """
+    data = member(answer, "data")
+    if not isinstance(data, list):
+        raise nonsense("an answer without a list of turns")
+    cursor = member(answer, "nextCursor")
+    return tuple(_turn(entry) for entry in data), cursor if isinstance(cursor, str) and cursor else None
+
+
+def _turn(entry: object) -> ProviderTurn:
+    turn, status = identifier(member(entry, "id")), member(entry, "status")
+    if not turn or not isinstance(status, str) or status not in OUTCOMES:
+        raise nonsense(f"a turn with the status {text(status, 40)!r}")
+    return ProviderTurn(provider_turn=turn, outcome=OUTCOMES[status])
+
+
+def is_busy(params: Mapping[str, Any]) -> bool:
+    """Whether a changed status says that a turn runs."""
+    return member(params, "status", "type") == "active"

@@ -1,0 +1,282 @@
+"""The running ``codex app-server``: threads and turns over one connection."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from jam_codex.answers import decline, notice
+from jam_codex.config import thread_settings, turn_settings
+from jam_codex.description import NAME
+from jam_codex.events import translate
+from jam_codex.protocol import (
+    INITIALIZED,
+    Ask,
+    Told,
+    identifier,
+    is_busy,
+    member,
+    nonsense,
+    thread_of,
+    turn_of,
+    turns_page,
+    version_of,
+)
+from jam_codex.turns import Turn
+from jamcore.api import (
+    JamError,
+    LineClient,
+    Notice,
+    ProviderEvent,
+    ProviderGoneError,
+    ProviderIdentity,
+    ProviderRefusedError,
+    ProviderTimeoutError,
+    ProviderTurn,
+    RemoteError,
+    ThreadRequest,
+    ThreadState,
+)
+
+REQUEST_S = 60.0
+"""An answer that is not a turn: resuming a thousand turns took 1.1 s."""
+START_S = 10.0
+"""Until a turn is accepted: milliseconds when all is well. Not interrupted by cancellation, so that no turn runs unnoticed."""
+STOP_S = 5.0
+"""Until an interrupted turn ends: 0.01 s when all is well."""
+QUIET_S = 2.0
+"""Until the commands of an interrupted turn are gone and say so."""
+LEAVE_S = 15.0
+"""Leaving a running turn, all in all: less than the finalisation of a runtime."""
+PAGE = 100
+PAGES = 1_000
+"""Turns of a thread that are listed: a hundred thousand."""
+NOTICES = 20
+"""Warnings kept until a turn can show them."""
+
+CLIENT = {
+    "clientInfo": {"name": "jam", "title": "Jam", "version": "0.1"},
+    "capabilities": {"experimentalApi": True},  # for thread/backgroundTerminals/clean
+}
+
+
+@dataclass
+class _Thread:
+    """A thread that is loaded in the program."""
+
+    identity: str
+    busy: bool = False
+    turn: Turn | None = None
+    stopping: anyio.Lock = field(default_factory=anyio.Lock)
+
+
+class CodexRuntime:
+    """See :class:`jamcore.api.ProviderRuntime`. Made by :func:`jam_codex.opening.open_codex`, which owns the connection."""
+
+    def __init__(self) -> None:
+        self._client: LineClient | None = None
+        self._version = ""
+        self._threads: dict[str, _Thread] = {}
+        self._notices: list[Notice] = []
+        self._gone = anyio.Event()
+        self._why = ""
+
+    @property
+    def version(self) -> str:
+        """The version that the running program reported of itself."""
+        return self._version
+
+    async def closed(self) -> str:
+        """See :class:`jamcore.api.ProviderRuntime`."""
+        await self._gone.wait()
+        return self._why
+
+    async def begin(self, client: LineClient, expected_version: str | None) -> None:
+        """Introduce Jam and learn the program's version.
+
+        Raises:
+            ProviderRefusedError: It is not the expected version, or it will not speak with Jam.
+            ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: It did not come up.
+        """
+        self._client = client
+        self._version = version_of(await self._ask(Ask.INITIALIZE, CLIENT))
+        if expected_version not in (None, self._version):
+            detail = f"the program in the sandbox is {self._version}, not {expected_version}"
+            raise ProviderRefusedError(provider=NAME, request=Ask.INITIALIZE.value, detail=detail)
+        await client.notify(INITIALIZED)
+
+    # ------------------------------------------------------------------------------------------------------------ threads
+
+    async def open_thread(self, request: ThreadRequest) -> ThreadState:
+        """See :class:`jamcore.api.ProviderRuntime`. Codex writes nothing before the first turn: until then nothing can be resumed."""
+        identity = thread_of(await self._ask(Ask.THREAD_START, thread_settings(request)))
+        self._threads[identity] = _Thread(identity)
+        return ThreadState(identity=identity)
+
+    async def resume_thread(self, identity: ProviderIdentity, request: ThreadRequest) -> ThreadState:
+        """See :class:`jamcore.api.ProviderRuntime`. Nothing here ever starts a thread (CONT-1)."""
+        answer = await self._ask(Ask.THREAD_RESUME, {"threadId": identity, "excludeTurns": True, **thread_settings(request)})
+        reported = thread_of(answer)
+        turns = await self._turns(reported)
+        self._threads[reported] = _Thread(reported)
+        return ThreadState(identity=reported, turns=turns)
+
+    async def _turns(self, identity: str) -> tuple[ProviderTurn, ...]:
+        turns: list[ProviderTurn] = []
+        cursor: str | None = None
+        for _ in range(PAGES):
+            page = {"threadId": identity, "sortDirection": "asc", "limit": PAGE, "itemsView": "notLoaded", "cursor": cursor}
+            found, cursor = turns_page(await self._ask(Ask.TURNS_LIST, page))
+            turns += found
+            if cursor is None:
+                return tuple(turns)
+        raise nonsense(f"a thread of more than {PAGE * PAGES} turns")
+
+    # -------------------------------------------------------------------------------------------------------------- turns
+
+    @asynccontextmanager
+    async def turn(self, identity: ProviderIdentity, text: str) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
+        """See :class:`jamcore.api.ProviderRuntime`.
+
+        ``TurnStarted`` comes once Codex has written the person's message into the rollout. A turn that fails before that has none.
+
+        Raises:
+            ProviderRefusedError: The thread is not loaded, a turn runs in it, or Codex does not take the text.
+        """
+        thread = self._idle_thread(identity)
+        turn = thread.turn = Turn()
+        try:
+            await self._start(thread, turn, text)
+            for kept in self._notices:
+                await turn.take(kept, None)
+            self._notices.clear()
+            yield turn
+        finally:
+            turn.leave()
+            with anyio.CancelScope(shield=True), anyio.move_on_after(LEAVE_S):
+                await self._leave(thread, turn)
+            thread.turn = None
+
+    async def interrupt(self, identity: ProviderIdentity) -> None:
+        """See :class:`jamcore.api.ProviderRuntime`. When it returns, the turn is over and its commands are gone.
+
+        Raises:
+            ProviderTimeoutError: Codex did not end the turn in time.
+            ProviderRefusedError: Codex would not end the turn's background commands.
+        """
+        thread = self._threads.get(identity)
+        turn = thread.turn if thread is not None else None
+        if thread is None or turn is None:
+            return
+        async with thread.stopping:
+            if not turn.over.is_set():
+                with turn.held_open():
+                    await self._stop(thread, turn)
+
+    def _idle_thread(self, identity: str) -> _Thread:
+        thread = self._threads.get(identity)
+        problem = None
+        if thread is None:
+            problem = "the thread is not loaded"
+        elif thread.turn is not None or thread.busy:
+            # Codex would add the text to the running turn and cut the answer that is being written.
+            problem = "a turn is running in this thread"
+        if thread is None or problem is not None:
+            raise ProviderRefusedError(provider=NAME, request=Ask.TURN_START.value, detail=problem or "")
+        return thread
+
+    async def _start(self, thread: _Thread, turn: Turn, text: str) -> None:
+        message = {"threadId": thread.identity, "input": [{"type": "text", "text": text}], **turn_settings()}
+        try:
+            with anyio.CancelScope(shield=True):
+                turn.begins(turn_of(await self._ask(Ask.TURN_START, message, START_S)))
+        except ProviderTimeoutError:
+            raise  # it may run all the same, so it is interrupted on the way out
+        except JamError as error:
+            turn.fail(error)
+            raise
+
+    async def _stop(self, thread: _Thread, turn: Turn) -> None:
+        """End a running turn, then what it left running. Codex keeps the commands of an interrupted turn alive on its own."""
+        with anyio.move_on_after(STOP_S) as limit:
+            await turn.running.wait()
+            async with anyio.create_task_group() as tasks:
+                # Asked about a turn that has just ended, Codex may never answer: the end mark counts, not the answer.
+                tasks.start_soon(self._ask_to_interrupt, thread, turn)
+                await turn.over.wait()
+                tasks.cancel_scope.cancel()
+        if limit.cancelled_caught:
+            raise ProviderTimeoutError(provider=NAME, request=Ask.TURN_INTERRUPT.value, limit_s=STOP_S)
+        await self._ask(Ask.TERMINALS_CLEAN, {"threadId": thread.identity}, STOP_S)
+        with anyio.move_on_after(QUIET_S):
+            await turn.quiet()
+
+    async def _ask_to_interrupt(self, thread: _Thread, turn: Turn) -> None:
+        try:
+            await self._ask(Ask.TURN_INTERRUPT, {"threadId": thread.identity, "turnId": turn.provider_turn}, STOP_S)
+        except JamError:
+            return  # the turn's own stream tells what became of it
+
+    async def _leave(self, thread: _Thread, turn: Turn) -> None:
+        """Interrupt what still runs. A failure here must not hide why the turn was left; the thread then stays busy and says so."""
+        if turn.over.is_set():
+            return
+        try:
+            await self.interrupt(ProviderIdentity(thread.identity))
+        except JamError as error:
+            turn.fail(error)
+
+    # --------------------------------------------------------------------------------------------------------- connection
+
+    async def notified(self, method: str, params: Mapping[str, Any]) -> None:
+        """Take a notification: keep the thread's state and pass the turn's events on."""
+        thread = self._threads.get(identifier(params.get("threadId")))
+        if thread is None:
+            if "threadId" not in params:
+                self._keep(translate(method, params))
+            return
+        if method == Told.STATUS:
+            thread.busy = is_busy(params)
+        turn = thread.turn
+        if turn is None:
+            return
+        provider_turn = identifier(params.get("turnId") or member(params, "turn", "id")) or None
+        if method == Told.TURN_STARTED and turn.provider_turn is None and provider_turn is not None:
+            turn.begins(provider_turn)
+        for event in translate(method, params):
+            await turn.take(event, provider_turn)
+
+    async def asked(self, method: str, params: Mapping[str, Any]) -> object:
+        """Answer a request of Codex: refuse it, and let the turn say so."""
+        thread = self._threads.get(identifier(params.get("threadId") or params.get("conversationId")))
+        event = notice(method, params)
+        if thread is not None and thread.turn is not None:
+            await thread.turn.take(event, None)
+        else:
+            self._keep((event,))
+        return decline(method)
+
+    async def ended(self, error: JamError) -> None:
+        """End every running turn with the connection's error; all that came before it was passed on."""
+        self._why = str(error)
+        self._gone.set()
+        for thread in self._threads.values():
+            if thread.turn is not None:
+                thread.turn.fail(error)
+
+    def _keep(self, events: tuple[ProviderEvent, ...]) -> None:
+        self._notices += [event for event in events if isinstance(event, Notice)]
+        del self._notices[:-NOTICES]
+
+    async def _ask(self, request: Ask, params: Mapping[str, Any], timeout_s: float = REQUEST_S) -> object:
+        if self._client is None:
+            raise ProviderGoneError(provider=NAME, detail="it has not been started")
+        try:
+            answer: object = await self._client.request(request.value, dict(params), timeout_s=timeout_s)
+        except RemoteError as error:
+            raise ProviderRefusedError(provider=NAME, request=request.value, detail=error.message) from error
+        return answer
