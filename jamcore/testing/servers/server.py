@@ -197,7 +197,7 @@ class ResponsesServer:
             return web.Response(status=first.status, body=first.body, headers=first.headers, content_type="application/json")
         stream = EventStream(
             http,
-            gate=lambda name: self._at_gate(request.index, name),
+            gate=lambda name: self._at_gate(request.index, stream.deltas, name),
             on_delta=lambda sent: self._happened("delta", request.index, delta=sent),
         )
         ended: Literal["completed", "cut", "left"] = "left"
@@ -208,8 +208,8 @@ class ResponsesServer:
             self._happened(ended, request.index, delta=stream.deltas)
         return stream.response
 
-    async def _at_gate(self, index: int, name: str) -> bool:
-        self._happened("held", index, gate=name)
+    async def _at_gate(self, index: int, deltas: int, name: str) -> bool:
+        self._happened("held", index, delta=deltas, gate=name)
         return await self._gates.passed(name, self._hold_limit_s)
 
     def _happened(
