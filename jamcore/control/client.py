@@ -15,13 +15,24 @@ from pydantic import ValidationError
 from jamcore.control.failures import (
     ConnectionDroppedError,
     DaemonOtherVersionError,
+    DaemonStoppedError,
     NoAnswerError,
     RemoteFaultError,
     RemoteRefusalError,
     StreamCutError,
 )
 from jamcore.control.reach import Reach
-from jamcore.control.schemas import Accepted, CellList, ChangeList, CredentialList, ErrorBody, ProviderList, RoomList, TurnList
+from jamcore.control.schemas import (
+    Accepted,
+    CellList,
+    ChangeList,
+    CredentialList,
+    ErrorBody,
+    ProviderList,
+    RoomList,
+    StreamEnd,
+    TurnList,
+)
 from jamcore.control.sse import ServerEvent, read_events
 from jamcore.control.versions import API_HEADER, API_VERSION, jam_version
 from jamcore.control.wire import Answer, Request, exchange
@@ -151,6 +162,7 @@ class JamClient:
         daemon if the client may. Close the iterator (``contextlib.aclosing``) to stop.
 
         Raises:
+            DaemonStoppedError: It was stopped on purpose, so it is not started again for this stream.
             StreamCutError: It was cut again and again without a new event.
         """
         failures = 0
@@ -163,9 +175,7 @@ class JamClient:
             except ConnectionDroppedError:
                 failures += 1
             else:
-                if not follow:
-                    return
-                failures += 1  # the daemon ended the stream because it stops; another may take over
+                return
             if failures > RECONNECTS:
                 raise StreamCutError(last_seq=after)
             await anyio.sleep(RECONNECT_PAUSE_S)
@@ -240,8 +250,12 @@ class JamClient:
         async with self._answer(request) as answer, aclosing(answer.chunks()) as chunks, aclosing(read_events(chunks)) as frames:
             async for frame in frames:
                 if frame.kind == "end":
+                    if StreamEnd.model_validate_json(frame.data).reason == "shutdown":
+                        raise DaemonStoppedError(last_seq=after)
                     return
-                yield _event(frame)
+                event = _event(frame)
+                after = event.seq
+                yield event
         raise ConnectionDroppedError(request=request.line, reason="no end mark")
 
 

@@ -56,6 +56,16 @@ class DaemonNotRunningError(RefusalError):
 
 
 @dataclass(eq=False)
+class DaemonStoppedError(RefusalError):
+    """The daemon was stopped while this command was watching."""
+
+    code: ClassVar[str] = "daemon.stopped"
+    hint: ClassVar[str] = "Nothing is lost. `jam attach` goes on where this ended, and starts the daemon again."
+
+    last_seq: int
+
+
+@dataclass(eq=False)
 class DaemonStartFailedError(FaultError):
     """The daemon was started and ended at once."""
 

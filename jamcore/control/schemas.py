@@ -25,6 +25,12 @@ class Accepted(Record):
     accepted: Literal[True] = True
 
 
+class StreamEnd(Record):
+    """The last event of a stream that ended whole: there is nothing more, or the daemon stops."""
+
+    reason: Literal["complete", "shutdown"]
+
+
 class RoomList(Record):
     """Rooms, newest first."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from typing import Literal
 
 import anyio
 from aiohttp import web
 
 from jamcore.control.errors import FAULT_STATUS, body_of, stamp, status_of
+from jamcore.control.schemas import StreamEnd
 from jamcore.daemon.services import RoomService
 from jamcore.domain.errors import InvalidInputError, JamError
 from jamcore.domain.events import RoomEvent
@@ -26,12 +26,6 @@ STOPPING = web.AppKey("stopping", anyio.Event)
 """Set when the application begins to shut down: streams end by themselves then."""
 
 _LOG = logging.getLogger(__name__)
-
-
-class _Ended(Record):
-    """Why a stream ended whole."""
-
-    reason: Literal["complete", "shutdown"]
 
 
 def resume_point(request: web.Request) -> tuple[int, bool]:
@@ -91,7 +85,7 @@ class RoomStream:
         # Entered before anything is sent, so that an unknown room is an ordinary typed answer.
         async with self._rooms.events(self._ref, after=self._after, follow=self._follow) as events:
             await response.prepare(request)
-            end = _frame("end", _Ended(reason="shutdown"))
+            end = _frame("end", StreamEnd(reason="shutdown"))
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._beat, response)
                 tasks.start_soon(_cancel_when, request.app[STOPPING], tasks.cancel_scope)
@@ -107,7 +101,7 @@ class RoomStream:
                 await self._write(response, b"id: %d\n" % event.seq + _frame("event", event))
         except JamError as error:
             return _frame("fault" if status_of(error) >= FAULT_STATUS else "refusal", body_of(error))
-        return _frame("end", _Ended(reason="complete"))
+        return _frame("end", StreamEnd(reason="complete"))
 
     async def _beat(self, response: web.StreamResponse) -> None:
         while True:

@@ -1,0 +1,24 @@
+"""``jam change ls``."""
+
+from __future__ import annotations
+
+from jamcore.cli.exits import Exit
+from jamcore.cli.invoke import Session, invoke
+from jamcore.cli.options import DirectoryOption, JsonOption
+from jamcore.cli.views import show_changes
+
+
+def command(json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
+    """List change requests, newest first."""
+
+    async def work(session: Session) -> Exit:
+        changes = await session.client().changes()
+        if session.output.json:
+            session.output.document(changes)
+            return Exit.OK
+        show_changes(session.output, changes)
+        if not changes:
+            session.output.note('No change requests yet. Make one: jam run codex "…" --repo .')
+        return Exit.OK
+
+    invoke(work, json=json, directory=app_directory)

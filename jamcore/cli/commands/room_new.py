@@ -1,0 +1,84 @@
+"""``jam room new``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jamcore.cli.exits import Exit
+from jamcore.cli.invoke import Session, invoke
+from jamcore.cli.options import (
+    AllowDirtyOption,
+    DirectoryOption,
+    EndpointCredentialOption,
+    EndpointOption,
+    EngineOption,
+    JsonOption,
+    ModelOption,
+)
+from jamcore.cli.requests import endpoint, room_request
+from jamcore.cli.signals import Interruptible, second_leaves
+from jamcore.cli.views import show_room
+from jamcore.domain.cells import Configuration, Placement
+
+
+def command(
+    provider: Annotated[str, typer.Argument(metavar="AGENT", help="Which agent, e.g. codex. `jam provider ls` lists them.")],
+    *,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="A name for the room. Default: Jam finds one.")] = None,
+    repo: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="A Git checkout to work on. The agent gets a private clone; yours is not touched."),
+    ] = None,
+    direct: Annotated[Path | None, typer.Option(metavar="PATH", help="Work on this directory itself, in place.")] = None,
+    placement: Annotated[Placement, typer.Option(help="A sandbox of its own, or one that the agent's rooms share.")] = (
+        Placement.DEDICATED
+    ),
+    configuration: Annotated[Configuration, typer.Option(help="Who configures the sandbox.")] = Configuration.JAM_MANAGED,
+    model: ModelOption = None,
+    engine: EngineOption = None,
+    endpoint_url: EndpointOption = None,
+    endpoint_credential: EndpointCredentialOption = None,
+    allow_dirty: AllowDirtyOption = False,
+    json: JsonOption = False,
+    app_directory: DirectoryOption = None,
+) -> None:
+    """Open a room: a lasting conversation with an agent, in its own sandbox with its own workspace.
+
+    Without --repo the workspace begins empty.
+    """
+
+    async def work(session: Session) -> Exit:
+        request = room_request(
+            session.ids.uuid(),
+            provider,
+            name=name,
+            repo=repo,
+            direct=direct,
+            placement=placement,
+            configuration=configuration,
+            engine=engine,
+            model=model,
+            allow_dirty=allow_dirty,
+            choice=endpoint(endpoint_url, endpoint_credential),
+        )
+
+        async def still_starting() -> None:
+            session.output.note("The sandbox is still starting. Ctrl-C again leaves; it goes on.", "bold")
+
+        client = session.client()
+        with session.output.ticker.during(f"starting a sandbox for {provider}"):
+            view = await Interruptible(lambda: client.create_room(request), second_leaves(still_starting)).run()
+        if view is None:
+            session.output.note(f"Left; the room is still being made: jam room show {request.id}", "bold")
+            return Exit.INTERRUPTED
+        if session.output.json:
+            session.output.document(view)
+        else:
+            show_room(session.output, view)
+            session.output.note(f'Talk: jam say {view.room.name} "…"   or live: jam attach {view.room.name}')
+        return Exit.OK
+
+    invoke(work, json=json, directory=app_directory)

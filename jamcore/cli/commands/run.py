@@ -1,0 +1,126 @@
+"""``jam run``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+from uuid import UUID
+
+import anyio
+import typer
+
+from jamcore.cli.exits import Exit
+from jamcore.cli.follow import TurnWatch, exit_of_turn
+from jamcore.cli.invoke import Session, invoke
+from jamcore.cli.options import (
+    AllowDirtyOption,
+    DetachOption,
+    DirectoryOption,
+    EndpointCredentialOption,
+    EndpointOption,
+    EngineOption,
+    JsonOption,
+    ModelOption,
+)
+from jamcore.cli.requests import endpoint, room_request
+from jamcore.cli.signals import Interruptible, second_leaves
+from jamcore.cli.views import show_change
+from jamcore.control.client import JamClient
+from jamcore.domain.requests import RunRequest, RunView
+
+CHANGE_WAIT_S = 120.0
+"""Building a change request reads the whole work tree; beyond this something is wrong, and it can be looked up later."""
+CHANGE_POLL_S = 0.2
+
+
+def command(
+    provider: Annotated[str, typer.Argument(metavar="AGENT", help="Which agent, e.g. codex. `jam provider ls` lists them.")],
+    objective: Annotated[str, typer.Argument(metavar="OBJECTIVE", help="What to do, in your words.")],
+    *,
+    repo: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="A Git checkout to work on. The agent gets a private clone; yours is not touched."),
+    ] = None,
+    model: ModelOption = None,
+    engine: EngineOption = None,
+    endpoint_url: EndpointOption = None,
+    endpoint_credential: EndpointCredentialOption = None,
+    allow_dirty: AllowDirtyOption = False,
+    detach: DetachOption = False,
+    json: JsonOption = False,
+    app_directory: DirectoryOption = None,
+) -> None:
+    """Give an agent an objective in a fresh sandbox, and get a change request to accept or reject.
+
+    Shows the work live. Ctrl-C interrupts the turn; a second Ctrl-C detaches and lets it go on.
+
+    With --json each event is a line `{"event": …}`, and the last line is `{"run": …}`.
+    """
+
+    async def work(session: Session) -> Exit:
+        identifier = session.ids.uuid()
+        choice = endpoint(endpoint_url, endpoint_credential)
+        room = room_request(identifier, provider, repo=repo, engine=engine, model=model, allow_dirty=allow_dirty, choice=choice)
+        request = RunRequest(
+            id=identifier, turn_id=session.ids.uuid(), change_id=session.ids.uuid(), room=room, objective=objective
+        )
+        return await _Run(session, session.client(), request).go(detach=detach)
+
+    invoke(work, json=json, directory=app_directory)
+
+
+class _Run:
+    """One run as this command sees it."""
+
+    def __init__(self, session: Session, client: JamClient, request: RunRequest) -> None:
+        self._session = session
+        self._output = session.output
+        self._client = client
+        self._request = request
+
+    async def go(self, *, detach: bool) -> Exit:
+        with self._output.ticker.during(f"starting a sandbox for {self._request.room.provider}"):
+            view = await Interruptible(lambda: self._client.start_run(self._request), second_leaves(self._still_starting)).run()
+        if view is None:
+            self._output.note(f"Detached; the run goes on: jam attach {self._request.id}", "bold")
+            return Exit.INTERRUPTED
+        self._output.note(f"{view.room.host.provider} in {view.room.host.engine}, room {view.room.room.name}")
+        if detach:
+            return self._detached(view)
+        watch = TurnWatch(self._session, self._client, ref=str(self._request.id), turn=self._request.turn_id, after=0)
+        turn = await watch.run()
+        if turn is None:
+            return Exit.INTERRUPTED
+        self._report(await self._with_change())
+        return exit_of_turn(turn)
+
+    async def _still_starting(self) -> None:
+        self._output.note("The sandbox is still starting. Ctrl-C again detaches; the run goes on.", "bold")
+
+    async def _with_change(self) -> RunView:
+        """Wait until the daemon has built the change request, or give up waiting."""
+        view = await self._client.run(str(self._request.id))
+        with self._output.ticker.during("building the change request"), anyio.move_on_after(CHANGE_WAIT_S):
+            while view.change is None:
+                await anyio.sleep(CHANGE_POLL_S)
+                view = await self._client.run(str(self._request.id))
+        return view
+
+    def _report(self, view: RunView) -> None:
+        if self._output.json:
+            self._output.json_line({"run": view})
+        elif view.change is None:
+            self._output.note("There is no change request yet; look with `jam change ls`.", "yellow")
+        else:
+            show_change(self._output, view.change)
+            self._output.note(f"Look at the patch:   jam change show {view.change.id}")
+            self._output.note(f"Talk with the agent: jam attach {view.room.room.name}")
+
+    def _detached(self, view: RunView) -> Exit:
+        identifier: UUID = view.room.room.id
+        if self._output.json:
+            self._output.document(view)
+        else:
+            self._output.line(str(identifier))
+            self._output.note(f"Watch it: jam attach {view.room.room.name}    Result: jam change ls")
+        return Exit.OK

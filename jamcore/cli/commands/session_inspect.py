@@ -1,0 +1,57 @@
+"""``jam session inspect``."""
+
+from __future__ import annotations
+
+from jamcore.cli.exits import Exit
+from jamcore.cli.invoke import Session, invoke
+from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
+from jamcore.cli.output import Output
+from jamcore.cli.views import SHORT_ID, moment, show_turns
+from jamcore.domain.requests import SessionInspection
+
+
+def command(room: RoomArgument, json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
+    """Show the evidence that a room's conversation can be brought back: checkpoints, resumes, and what would be decided now."""
+
+    async def work(session: Session) -> Exit:
+        found = await session.client().inspect(room)
+        if session.output.json:
+            session.output.document(found)
+        else:
+            _show(session.output, found)
+        return Exit.OK
+
+    invoke(work, json=json, directory=app_directory)
+
+
+def _show(output: Output, found: SessionInspection) -> None:
+    output.line(f"{found.room.room.name}: conversation {found.room.session.provider_identity or 'none yet'}", "bold")
+    if decision := found.decision:
+        failure = f" ({decision.failure})" if decision.failure else ""
+        output.line(f"A start would be: {decision.outcome}{failure}", "red" if decision.failure else "green")
+    output.line("\nCheckpoints", "bold")
+    output.table(
+        ("GENERATION", "ID", "REASON", "FILES", "BYTES", "WRITTEN", "MADE"),
+        (
+            (
+                each.generation,
+                str(each.id)[:SHORT_ID],
+                each.reason,
+                each.files,
+                each.bytes_total,
+                each.bytes_written,
+                moment(each.created_at),
+            )
+            for each in found.checkpoints
+        ),
+    )
+    output.line("\nResumes", "bold")
+    output.table(
+        ("OUTCOME", "FROM", "EXPECTED", "REPORTED", "AT", "DETAIL"),
+        (
+            (each.outcome, each.source, each.expected_identity, each.reported_identity, moment(each.observed_at), each.detail)
+            for each in found.observations
+        ),
+    )
+    output.line("\nTurns", "bold")
+    show_turns(output, found.turns)

@@ -1,0 +1,153 @@
+"""A room's events as a person reads them: what the agent says on standard output, what it does beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import assert_never
+from uuid import UUID
+
+from jamcore.cli.output import Output
+from jamcore.cli.text import safe_line
+from jamcore.domain.events import (
+    ApprovalRequested,
+    CommandFinished,
+    CommandOutput,
+    CommandStarted,
+    FileChanged,
+    Message,
+    Notice,
+    Reasoning,
+    RoomEvent,
+    RoomPayload,
+    SessionNotice,
+    TextDelta,
+    ToolCall,
+    TurnEnded,
+    TurnOutcome,
+    TurnStarted,
+    TurnStateChanged,
+    UsageReported,
+    UserSaid,
+)
+from jamcore.domain.sessions import TurnState
+
+_Saying = Message | Reasoning | Notice | UserSaid | SessionNotice
+_Doing = ToolCall | CommandStarted | CommandFinished | FileChanged | ApprovalRequested
+
+OUTPUT_LINES = 8
+"""Lines of a command's output that are shown: its end, where the error is. All of it is in the transcript."""
+LINE_CHARACTERS = 160
+_MARKS = {"add": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")}
+_LEVELS = {"info": "dim", "warning": "yellow", "error": "red"}
+
+
+class EventView:
+    """Prints the events of one room in their order."""
+
+    def __init__(self, output: Output, *, mine: Container[UUID | None]) -> None:
+        """Take the output.
+
+        Args:
+            output: Where to print; with JSON each event is one line ``{"event": …}``.
+            mine: Turns whose message the person has just typed, so that it need not be shown again.
+        """
+        self._output = output
+        self._mine = mine
+        self._open = ""
+        self._streamed: set[str] = set()
+
+    def show(self, event: RoomEvent) -> None:
+        """Print one event."""
+        if self._output.json:
+            self._output.json_line({"event": event})
+        else:
+            self._show(event.payload, typed_here=event.turn_id in self._mine)
+
+    def close(self) -> None:
+        """End a line that is still open."""
+        if self._open:
+            self._open = ""
+            self._output.ticker.hold(hold=False)
+            self._output.piece("\n")
+
+    def _show(self, payload: RoomPayload, *, typed_here: bool) -> None:
+        if isinstance(payload, TextDelta):
+            self._delta(payload)
+        elif isinstance(payload, Message) and payload.item in self._streamed:
+            self.close()
+        elif isinstance(payload, UserSaid) and typed_here:
+            return
+        elif not isinstance(payload, CommandOutput | TurnStarted | UsageReported):
+            self.close()
+            self._whole(payload)
+
+    def _delta(self, delta: TextDelta) -> None:
+        if self._open != delta.item:
+            self.close()
+            self._open = delta.item
+            self._output.ticker.hold(hold=True)
+        self._streamed.add(delta.item)
+        self._output.piece(delta.text)
+
+    def _whole(self, payload: _Doing | _Saying | TurnEnded | TurnStateChanged) -> None:
+        if isinstance(payload, TurnEnded | TurnStateChanged):
+            self._ended(payload)
+        elif isinstance(payload, Message | Reasoning | Notice | UserSaid | SessionNotice):
+            self._saying(payload)
+        else:
+            self._doing(payload)
+
+    def _saying(self, payload: _Saying) -> None:
+        note = self._output.note
+        match payload:
+            case Message():
+                self._output.line(payload.text)
+            case Reasoning():
+                note(f"· {_short(payload.text)}")
+            case Notice():
+                note(_short(payload.text), _LEVELS[payload.level])
+            case UserSaid():
+                note(f"> {payload.text}", "bold")
+            case SessionNotice():
+                note(f"{_short(payload.detail)} ({_short(payload.code)})")
+            case _:
+                assert_never(payload)
+
+    def _doing(self, payload: _Doing) -> None:
+        note = self._output.note
+        match payload:
+            case ToolCall():
+                note(f"tool {_short(payload.name)}" + ("" if payload.ok else ": failed"), "cyan" if payload.ok else "red")
+            case CommandStarted():
+                note(f"$ {_short(payload.command)}", "cyan")
+            case CommandFinished():
+                self._finished(payload)
+            case FileChanged():
+                mark, style = _MARKS[payload.change]
+                note(f"{mark} {_short(payload.path)}", style)
+            case ApprovalRequested():
+                note(f"asks for permission, {payload.subject}: {_short(payload.detail)}", "yellow")
+            case _:
+                assert_never(payload)
+
+    def _finished(self, command: CommandFinished) -> None:
+        lines = command.output.rstrip().splitlines()
+        if hidden := len(lines) - OUTPUT_LINES if len(lines) > OUTPUT_LINES else 0:
+            self._output.note(f"  … {hidden} lines before")
+        for line in lines[hidden:]:
+            self._output.note(f"  {safe_line(line, LINE_CHARACTERS)}")
+        if command.exit_code:
+            self._output.note(f"  exit status {command.exit_code}", "red")
+
+    def _ended(self, payload: TurnEnded | TurnStateChanged) -> None:
+        if isinstance(payload, TurnEnded):
+            if payload.outcome is TurnOutcome.FAILED:
+                self._output.note(f"the turn failed: {_short(payload.detail)} ({_short(payload.code)})", "red")
+        elif payload.state == TurnState.INTERRUPTED:
+            self._output.note("the turn was interrupted", "yellow")
+        elif payload.state == TurnState.CUT:
+            self._output.note(f"the turn was cut: {_short(payload.detail) or 'the agent or the daemon died'}", "red")
+
+
+def _short(text: str) -> str:
+    return safe_line(text, LINE_CHARACTERS)

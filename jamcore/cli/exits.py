@@ -1,0 +1,42 @@
+"""Exit statuses: one table, which docs/cli.md repeats and a test compares."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from types import MappingProxyType
+
+from jamcore.domain.errors import JamError, RefusalError
+
+
+class Exit(IntEnum):
+    """How a command ended."""
+
+    OK = 0
+    NOT_WELL = 1
+    USAGE = 2
+    REFUSED = 3
+    FAULT = 4
+    UNREACHABLE = 5
+    INTERRUPTED = 130
+
+
+MEANING = MappingProxyType(
+    {
+        Exit.OK: "Done.",
+        Exit.NOT_WELL: "The work ended, but not well: the turn failed or was cut, or `jam doctor` found a gap.",
+        Exit.USAGE: "The command line is wrong; nothing was asked.",
+        Exit.REFUSED: "Refused with a typed reason that you can act on.",
+        Exit.FAULT: "Something broke in Jam or in what it relies on.",
+        Exit.UNREACHABLE: "The daemon does not run, could not be started, is of another release, or did not answer.",
+        Exit.INTERRUPTED: "You pressed Ctrl-C: the turn was interrupted, or you detached from it and it goes on.",
+    }
+)
+
+_UNREACHABLE_FAMILY = "daemon"
+
+
+def exit_of(error: JamError) -> Exit:
+    """Return the status for an error: by code and family, never by its words."""
+    if error.code.partition(".")[0] == _UNREACHABLE_FAMILY:
+        return Exit.UNREACHABLE
+    return Exit.REFUSED if isinstance(error, RefusalError) else Exit.FAULT

@@ -1,0 +1,80 @@
+"""Following one turn to its end."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from uuid import UUID
+
+import anyio
+
+from jamcore.cli.events import EventView
+from jamcore.cli.exits import Exit
+from jamcore.cli.invoke import Session
+from jamcore.cli.signals import Interruptible, second_leaves
+from jamcore.control.client import JamClient
+from jamcore.domain.errors import JamError, NotFoundError
+from jamcore.domain.events import RoomEvent, TurnStateChanged
+from jamcore.domain.sessions import TURN, Turn, TurnState
+
+CAPTURE_WAIT_S = 20.0
+"""After the agent's own end mark, how long to wait for the checkpoint that makes the turn safe. The turn is done either way."""
+GOOD = frozenset({TurnState.COMPLETED, TurnState.CAPTURED})
+
+
+class TurnWatch:
+    """Shows the events of a room until one turn has ended; Ctrl-C interrupts it, a second one detaches."""
+
+    def __init__(self, session: Session, client: JamClient, *, ref: str, turn: UUID, after: int) -> None:
+        self._session = session
+        self._client = client
+        self._ref = ref
+        self._turn = turn
+        self._after = after
+        self._view = EventView(session.output, mine={turn})
+        self._state = TurnState.ACCEPTED
+
+    async def run(self) -> Turn | None:
+        """Return the ended turn, or ``None`` when the person detached."""
+        guarded = Interruptible(self._follow, second_leaves(self._interrupt))
+        with self._session.output.ticker.during("working (Ctrl-C interrupts)"):
+            turn = await guarded.run()
+        self._view.close()
+        if turn is None:
+            self._session.output.note(f"Detached; the work goes on. Come back with: jam attach {self._ref}", "bold")
+        return turn
+
+    async def _follow(self) -> Turn:
+        async with aclosing(self._client.events(self._ref, after=self._after)) as events:
+            with anyio.CancelScope() as scope:
+                async for event in events:
+                    self._view.show(event)
+                    self._note_state(event)
+                    if self._state is TurnState.COMPLETED:
+                        scope.deadline = anyio.current_time() + CAPTURE_WAIT_S
+                    elif TURN.is_terminal(self._state):
+                        break
+        return await self._record()
+
+    def _note_state(self, event: RoomEvent) -> None:
+        if event.turn_id == self._turn and isinstance(event.payload, TurnStateChanged):
+            self._state = TurnState(event.payload.state)
+
+    async def _record(self) -> Turn:
+        for turn in await self._client.turns(self._ref):
+            if turn.id == self._turn:
+                return turn
+        raise NotFoundError(kind="turn", ref=str(self._turn))
+
+    async def _interrupt(self) -> None:
+        self._session.output.note("Interrupting the turn … (Ctrl-C again detaches and lets it go on)", "bold")
+        try:
+            await self._client.interrupt(self._ref)
+        except JamError as error:
+            self._session.output.problem(error)
+
+
+def exit_of_turn(turn: Turn | None) -> Exit:
+    """Return the status of a command that followed a turn."""
+    if turn is None or turn.state is TurnState.INTERRUPTED:
+        return Exit.INTERRUPTED
+    return Exit.OK if turn.state in GOOD else Exit.NOT_WELL

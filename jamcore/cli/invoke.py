@@ -1,0 +1,74 @@
+"""Running a command: its client, its output, and the one place where errors become exit statuses."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NoReturn
+
+import anyio
+
+from jamcore.cli.exits import Exit, exit_of
+from jamcore.cli.output import Output
+from jamcore.control.address import app_directory, environment
+from jamcore.control.client import JamClient
+from jamcore.control.reach import Reach
+from jamcore.domain.errors import JamError
+from jamcore.system.ids import IdSource, SystemIds
+
+
+class Session:
+    """What a command works with: its output, new ids, and clients of the daemon."""
+
+    def __init__(self, directory: Path | None, output: Output) -> None:
+        self.environ = environment()
+        self.directory = app_directory(directory, self.environ)
+        self.output = output
+        self.ids: IdSource = SystemIds()
+
+    def client(self, *, start: bool = True, any_version: bool = False) -> JamClient:
+        """Return a client; with ``start`` the daemon is started when it does not run."""
+        return JamClient(self.reach(start=start, any_version=any_version))
+
+    def reach(self, *, start: bool = True, any_version: bool = False) -> Reach:
+        """Return the way to the daemon."""
+        return Reach(
+            self.directory,
+            environ=self.environ,
+            start=start,
+            any_version=any_version,
+            on_start=lambda: self.output.note("starting the daemon …"),
+        )
+
+
+def invoke(work: Callable[[Session], Awaitable[Exit]], *, json: bool, directory: Path | None) -> NoReturn:
+    """Run a command's work and end the process with its status. Nothing but a fault of Jam itself leaves as a traceback."""
+    output = Output(json=json, out=sys.stdout, err=sys.stderr)
+    try:
+        status = anyio.run(_work, work, Session(directory, output))
+        output.flush()
+    except KeyboardInterrupt:
+        status = Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Who reads our output has seen enough (`jam ls | head`). Python would complain once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = Exit.OK
+    except JamError as error:
+        output.problem(error)
+        status = exit_of(error)
+    sys.exit(int(status))
+
+
+async def _work(work: Callable[[Session], Awaitable[Exit]], session: Session) -> Exit:
+    try:
+        return await work(session)
+    except BaseExceptionGroup as group:
+        # A task group wraps what failed in it; a person wants the failure.
+        raise _first(group) from group
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner

@@ -1,0 +1,35 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+DirectoryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--app-directory", metavar="DIR", help="Where Jam keeps everything. Default: JAM_HOME, then the platform's data directory."
+    ),
+]
+RoomArgument = Annotated[
+    str, typer.Argument(metavar="ROOM", help="A room's name, its id, or the first 8 or more characters of its id.")
+]
+DetachOption = Annotated[bool, typer.Option("--detach", "-d", help="Return at once; the work goes on in the daemon.")]
+EngineOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="What makes the sandbox. Default: the strongest healthy engine.")
+]
+ModelOption = Annotated[str | None, typer.Option(metavar="NAME", help="The model. Default: the agent's own.")]
+EndpointOption = Annotated[
+    str | None, typer.Option("--endpoint", metavar="URL", help="Talk to this model server instead of the provider's own.")
+]
+EndpointCredentialOption = Annotated[
+    str | None,
+    typer.Option("--endpoint-credential", metavar="NAME", help="The credential to send to --endpoint. Default: none is sent."),
+]
+AllowDirtyOption = Annotated[
+    bool,
+    typer.Option("--allow-dirty", help="Begin although the repository has uncommitted changes; they are not part of the clone."),
+]

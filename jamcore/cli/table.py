@@ -1,0 +1,82 @@
+"""Every command by the words that call it. Imports nothing, so that help costs nothing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """One command: its words, its module below ``jamcore.cli.commands``, and one line for the list."""
+
+    path: tuple[str, ...]
+    module: str
+    section: str
+    summary: str
+    listed: bool = True
+    """Another spelling of a listed command is not listed itself."""
+
+    @property
+    def name(self) -> str:
+        """The words as they are typed."""
+        return " ".join(self.path)
+
+
+WORK = "Give an agent work"
+ROOMS = "Talk with an agent"
+REVIEW = "Review what it did"
+MACHINE = "This machine"
+
+SECTIONS = (WORK, ROOMS, REVIEW, MACHINE)
+
+COMMANDS: tuple[Command, ...] = (
+    Command(("demo",), "demo", WORK, "Show Jam at work: a real agent, killed and brought back; needs no account"),
+    Command(("run",), "run", WORK, "Give an agent an objective; ends in a change request"),
+    Command(("ls",), "room_ls", ROOMS, "List rooms"),
+    Command(("say",), "room_say", ROOMS, "Say something in a room and watch the answer"),
+    Command(("attach",), "room_attach", ROOMS, "Watch a room live and talk in it"),
+    Command(("room", "new"), "room_new", ROOMS, "Open a room: an agent in its own sandbox and workspace"),
+    Command(("room", "show"), "room_show", ROOMS, "Show one room and its turns"),
+    Command(("room", "interrupt"), "room_interrupt", ROOMS, "Interrupt the turn that runs"),
+    Command(("room", "stop"), "room_stop", ROOMS, "Checkpoint a room and park its sandbox"),
+    Command(("room", "resume"), "room_resume", ROOMS, "Bring a room back to its exact conversation"),
+    Command(("session", "inspect"), "session_inspect", ROOMS, "Show the evidence that a conversation can be brought back"),
+    Command(("room", "ls"), "room_ls", ROOMS, "List rooms", listed=False),
+    Command(("room", "say"), "room_say", ROOMS, "Say something in a room and watch the answer", listed=False),
+    Command(("room", "attach"), "room_attach", ROOMS, "Watch a room live and talk in it", listed=False),
+    Command(("change", "ls"), "change_ls", REVIEW, "List change requests"),
+    Command(("change", "show"), "change_show", REVIEW, "Show a change request with its patch"),
+    Command(("change", "new"), "change_new", REVIEW, "Make a change request of a room's files as they are now"),
+    Command(("doctor",), "doctor", MACHINE, "What this machine can do, and what to do about each gap"),
+    Command(("provider", "ls"), "provider_ls", MACHINE, "List the agents that Jam can run"),
+    Command(("provider", "cells"), "provider_cells", MACHINE, "List the legal combinations of workspace and placement"),
+    Command(("provider", "install"), "provider_install", MACHINE, "Get an agent's pinned program"),
+    Command(("providers", "ls"), "provider_ls", MACHINE, "List the agents that Jam can run", listed=False),
+    Command(("providers", "cells"), "provider_cells", MACHINE, "List the legal combinations", listed=False),
+    Command(("credential", "set"), "credential_set", MACHINE, "Keep an API key in the daemon; the sandbox never sees it"),
+    Command(("credential", "ls"), "credential_ls", MACHINE, "List credentials by name"),
+    Command(("credential", "forget"), "credential_forget", MACHINE, "Forget a credential"),
+    Command(("daemon", "status"), "daemon_status", MACHINE, "Say whether the daemon runs"),
+    Command(("daemon", "start"), "daemon_start", MACHINE, "Start the daemon"),
+    Command(("daemon", "stop"), "daemon_stop", MACHINE, "Stop the daemon; work is kept and comes back"),
+    Command(("daemon", "logs"), "daemon_logs", MACHINE, "Show the daemon's log"),
+    Command(("config", "show"), "config_show", MACHINE, "Show every setting and where it comes from"),
+)
+
+
+def find(words: list[str]) -> tuple[Command, list[str]] | None:
+    """Return the command that the first words call, and the words after them."""
+    for command in COMMANDS:
+        size = len(command.path)
+        if tuple(words[:size]) == command.path:
+            return command, words[size:]
+    return None
+
+
+def group(word: str) -> tuple[Command, ...]:
+    """Return the commands that begin with a word."""
+    return tuple(command for command in COMMANDS if len(command.path) > 1 and command.path[0] == word)
+
+
+def first_words() -> tuple[str, ...]:
+    """Return every word that may come first."""
+    return tuple(dict.fromkeys(command.path[0] for command in COMMANDS))

@@ -1,0 +1,110 @@
+"""How rooms and change requests look to a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from jamcore.cli.output import Output
+from jamcore.domain.changes import ChangeRequest
+from jamcore.domain.requests import RoomView
+from jamcore.domain.sessions import Turn
+
+SHORT_ID = 13
+"""Characters of an id in lists: a UUIDv7 begins with its time, so 8 would be equal for what was made within a minute."""
+TEXT_CHARACTERS = 48
+
+
+def moment(at: datetime | None) -> str:
+    """Return a time of this machine's zone, to the second."""
+    return "-" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def room_state(view: RoomView) -> str:
+    """Return one word: what the room is doing."""
+    return "working" if view.busy else "live" if view.live else "parked"
+
+
+def show_rooms(output: Output, rooms: Iterable[RoomView]) -> None:
+    """Print a list of rooms."""
+    output.table(
+        ("ROOM", "ID", "AGENT", "ENGINE", "STATE", "LAST TURN", "LAST MESSAGE"),
+        (
+            (
+                view.room.name,
+                str(view.room.id)[:SHORT_ID],
+                view.host.provider,
+                view.host.engine,
+                room_state(view),
+                view.last_turn.state if view.last_turn else None,
+                shortened(view.last_turn.text) if view.last_turn else None,
+            )
+            for view in rooms
+        ),
+    )
+
+
+def show_room(output: Output, view: RoomView) -> None:
+    """Print one room."""
+    output.pairs(
+        (
+            ("room", view.room.name),
+            ("id", view.room.id),
+            ("agent", view.host.provider),
+            ("model", view.session.model or "the agent's own"),
+            ("engine", view.host.engine),
+            ("combination", view.host.cell),
+            ("state", room_state(view)),
+            ("workspace", view.workspace.path or view.workspace.guest_path),
+            ("started from", view.workspace.commit),
+            ("conversation", view.session.provider_identity or "none yet"),
+            ("made", moment(view.room.created_at)),
+        )
+    )
+
+
+def show_turns(output: Output, turns: Iterable[Turn]) -> None:
+    """Print turns, oldest first."""
+    output.table(
+        ("TURN", "STATE", "ACCEPTED", "MESSAGE"),
+        ((str(turn.id)[:SHORT_ID], turn.state, moment(turn.accepted_at), shortened(turn.text)) for turn in turns),
+    )
+
+
+def show_changes(output: Output, changes: Iterable[ChangeRequest]) -> None:
+    """Print a list of change requests."""
+    output.table(
+        ("CHANGE", "ROOM", "MADE", "FILES", "FLAGS", "OBJECTIVE"),
+        (
+            (
+                str(change.id)[:SHORT_ID],
+                str(change.room_id)[:SHORT_ID],
+                moment(change.created_at),
+                len(change.paths),
+                len({flag for path in change.paths for flag in path.flags}),
+                shortened(change.objective),
+            )
+            for change in changes
+        ),
+    )
+
+
+def show_change(output: Output, change: ChangeRequest) -> None:
+    """Print what a change request holds, and what a reviewer must look at twice (SEC-2)."""
+    output.line(f"Change request {change.id}", "bold")
+    if change.objective:
+        output.line(f"  objective: {shortened(change.objective)}")
+    output.line(f"  base: {change.base}")
+    if not change.complete:
+        output.line("  incomplete: the turn did not end well, or the patch was cut", "red")
+    if not change.paths:
+        output.line("  no file was changed")
+    for path in change.paths:
+        flags = f"   ! {', '.join(path.flags)}" if path.flags else ""
+        output.line(f"  {path.change:<12} {path.path}{flags}", "yellow" if flags else "")
+
+
+def shortened(text: str) -> str:
+    """Return the beginning of a message on one line."""
+    line = " ".join(text[: TEXT_CHARACTERS * 2].split())
+    return line if len(line) <= TEXT_CHARACTERS else line[: TEXT_CHARACTERS - 1] + "…"

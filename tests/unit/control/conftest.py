@@ -1,0 +1,72 @@
+"""The fake daemon in this process, and clients of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from jamcore.control.client import JamClient
+from jamcore.control.reach import Reach
+
+if TYPE_CHECKING:
+    from tests.unit.control.fake_daemon import FakeServices
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def fake_daemon() -> ModuleType:
+    """The module ``fake_daemon.py``: test directories are not packages."""
+    spec = importlib.util.spec_from_file_location("jam_fake_daemon", HERE / "fake_daemon.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def fake_command() -> tuple[str, ...]:
+    """How the fake is run as a program."""
+    return (sys.executable, str(HERE / "fake_daemon.py"))
+
+
+@pytest.fixture
+def app_directory(tmp_path: Path) -> Path:
+    """A private app directory."""
+    directory = tmp_path / "app"
+    directory.mkdir(mode=0o700)
+    return directory
+
+
+class Served(NamedTuple):
+    """A running fake."""
+
+    fake: FakeServices
+    client: JamClient
+    socket: Path
+    directory: Path
+
+
+@pytest.fixture
+async def served(fake_daemon: ModuleType, app_directory: Path) -> AsyncIterator[Served]:
+    """The fake behind the real server, and a client of it."""
+    async with fake_daemon.running(app_directory, app_directory / "run") as (fake, path):
+        yield Served(fake, JamClient(Reach(app_directory, environ={})), path, app_directory)
+
+
+@pytest.fixture
+def make_client(app_directory: Path) -> Callable[..., JamClient]:
+    """Make a client with other ways to the daemon."""
+
+    def make(**options: object) -> JamClient:
+        return JamClient(Reach(app_directory, environ={}, **options))  # type: ignore[arg-type]
+
+    return make

@@ -1,0 +1,586 @@
+"""A daemon for tests: the real server over services that keep everything in memory and act out a turn by its text.
+
+Turn texts: ``wait`` runs until it is interrupted, ``fail`` fails, ``evil`` answers with terminal control sequences, anything else is
+echoed. Run as a program it is a whole daemon: ``python fake_daemon.py --app-directory DIR``; DIR/refuse.txt makes it end at once with
+that text as its error, DIR/mute makes it never listen.
+"""
+
+# ruff: noqa: D101, D102 - the methods are the ones of jamcore.daemon.services, documented there
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+import anyio
+from anyio.abc import TaskGroup
+
+from jamcore.control.server import serving
+from jamcore.daemon.services import Services
+from jamcore.domain.cells import (
+    SHARED_CELL,
+    Cell,
+    Configuration,
+    EngineLacksAbilityError,
+    Placement,
+    UnknownProviderError,
+    WorkspaceSource,
+)
+from jamcore.domain.changes import ChangedPath, ChangeFlag, ChangeRequest, EvidenceFile
+from jamcore.domain.continuity import (
+    Activation,
+    ActivationDecision,
+    ActivationEvidence,
+    Checkpoint,
+    CheckpointReason,
+    CheckpointSession,
+    ContinuityRefusedError,
+    Observation,
+    ObservationOutcome,
+    ResumeSource,
+)
+from jamcore.domain.errors import ConflictError, NotFoundError
+from jamcore.domain.events import (
+    CommandFinished,
+    CommandStarted,
+    FileChanged,
+    Message,
+    RoomEvent,
+    RoomPayload,
+    TextDelta,
+    TurnEnded,
+    TurnOutcome,
+    TurnStarted,
+    TurnStateChanged,
+    UserSaid,
+)
+from jamcore.domain.requests import (
+    CellRow,
+    ChangeView,
+    CredentialRow,
+    DoctorReport,
+    FindingView,
+    Health,
+    InstalledToolchain,
+    ProviderView,
+    RoomRequest,
+    RoomView,
+    RunRequest,
+    RunView,
+    SessionInspection,
+    StopResult,
+    TurnRequest,
+)
+from jamcore.domain.sessions import (
+    HostState,
+    Room,
+    RuntimeHost,
+    RuntimeSession,
+    SessionState,
+    SessionWorkspace,
+    Turn,
+    TurnState,
+    WorkspaceState,
+)
+from jamcore.system.files import Files
+from jamcore.system.ids import SystemIds
+
+EVIL = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202egpj.exe tail\x7f\r\n\tok"
+IDS = SystemIds()
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+CELL = Cell(configuration=Configuration.JAM_MANAGED, workspace=WorkspaceSource.MANAGED, placement=Placement.DEDICATED)
+
+
+@dataclass
+class Conversation:
+    """One room of the fake."""
+
+    request: RoomRequest
+    room: Room
+    session: RuntimeSession
+    host: RuntimeHost
+    workspace: SessionWorkspace
+    live: bool = True
+    turns: dict[UUID, Turn] = field(default_factory=dict)
+    events: list[RoomEvent] = field(default_factory=list)
+    changed: anyio.Event = field(default_factory=anyio.Event)
+    interrupt: anyio.Event = field(default_factory=anyio.Event)
+
+    def emit(self, turn: UUID | None, payload: RoomPayload) -> None:
+        self.events.append(RoomEvent(room_id=self.room.id, seq=len(self.events) + 1, at=AT, turn_id=turn, payload=payload))
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    def move(self, turn: UUID, state: TurnState, detail: str = "") -> None:
+        ended = AT if state is not TurnState.RUNNING else None
+        self.turns[turn] = self.turns[turn].model_copy(update={"state": state, "detail": detail, "ended_at": ended})
+        self.emit(turn, TurnStateChanged(state=state.value, detail=detail))
+
+    def view(self) -> RoomView:
+        turns = list(self.turns.values())
+        return RoomView(
+            room=self.room,
+            session=self.session,
+            host=self.host,
+            workspace=self.workspace,
+            live=self.live,
+            busy=any(turn.state in {TurnState.ACCEPTED, TurnState.RUNNING} for turn in turns),
+            last_turn=turns[-1] if turns else None,
+            last_seq=len(self.events),
+        )
+
+
+class FakeServices:
+    """All services in one object; ``calls`` records what was asked, ``gate`` holds back room creation and installation."""
+
+    def __init__(self, tasks: TaskGroup, directory: Path) -> None:
+        self.tasks = tasks
+        self.directory = directory
+        self.calls: list[tuple[str, object]] = []
+        self.gate = anyio.Event()
+        self.gate.set()
+        self.fail_with: Exception | None = None
+        self.rooms: dict[UUID, Conversation] = {}
+        self.changes: dict[UUID, ChangeRequest] = {}
+        self.runs: dict[UUID, RunRequest] = {}
+        self.secrets: dict[str, str] = {}
+        self.stopping = anyio.Event()
+        self.readers = 0
+
+    def services(self) -> Services:
+        return Services(
+            system=FakeSystem(self),
+            providers=FakeProviders(self),
+            credentials=FakeCredentials(self),
+            rooms=FakeRooms(self),
+            runs=FakeRuns(self),
+            changes=FakeChanges(self),
+            shutdown_requested=self.stopping.is_set,
+        )
+
+    async def note(self, name: str, detail: object = None) -> None:
+        self.calls.append((name, detail))
+        await anyio.lowlevel.checkpoint()
+        if self.fail_with is not None:
+            raise self.fail_with
+
+    def find(self, ref: str) -> Conversation:
+        for each in self.rooms.values():
+            if ref == each.room.name or (len(ref) >= 8 and str(each.room.id).startswith(ref)):
+                return each
+        raise NotFoundError(kind="room", ref=ref)
+
+    def change_of(self, room: Conversation, identifier: UUID, objective: str) -> ChangeRequest:
+        self.changes[identifier] = ChangeRequest(
+            id=identifier,
+            room_id=room.room.id,
+            session_id=room.session.id,
+            objective=objective,
+            base="0" * 40,
+            paths=(
+                ChangedPath(path="src/app.py", change="modified"),
+                ChangedPath(path=".github/workflows/ci.yml", change="added", flags=(ChangeFlag.CI_DEFINITION,)),
+            ),
+            files=(EvidenceFile(name="change.patch", bytes=120, sha256="a" * 64),),
+            complete=True,
+            created_at=AT,
+        )
+        return self.changes[identifier]
+
+
+class Part:
+    """One service of the fake."""
+
+    def __init__(self, fake: FakeServices) -> None:
+        self.fake = fake
+
+
+class FakeSystem(Part):
+    async def health(self) -> Health:
+        await self.fake.note("health")
+        return Health(
+            daemon_id=UUID(int=7), version="0.1.0", pid=os.getpid(), started_at=AT, app_directory=str(self.fake.directory)
+        )
+
+    async def doctor(self) -> DoctorReport:
+        await self.fake.note("doctor")
+        return DoctorReport(
+            healthy=False,
+            findings=(
+                FindingView(subject="engine bubblewrap", ok=True, detail="version 0.11", hint=""),
+                FindingView(subject="credential openai", ok=False, detail="absent", hint="Run `jam credential set openai`."),
+            ),
+        )
+
+    def shutdown(self) -> None:
+        self.fake.calls.append(("shutdown", None))
+        self.fake.stopping.set()
+
+
+class FakeProviders(Part):
+    async def cells(self) -> tuple[CellRow, ...]:
+        await self.fake.note("cells")
+        return (
+            CellRow(provider="codex", cell=CELL, engines=("bubblewrap",)),
+            CellRow(provider="codex", cell=SHARED_CELL, engines=()),
+        )
+
+    async def list(self) -> tuple[ProviderView, ...]:
+        await self.fake.note("providers")
+        return (
+            ProviderView(
+                name="codex",
+                title="Codex",
+                state="loaded",
+                distribution="jam-codex",
+                version="0.1.0",
+                program_version="0.163.0",
+                installed=True,
+                problems=(),
+            ),
+            ProviderView(
+                name="broken",
+                title="",
+                state="broken",
+                distribution="jam-broken",
+                version="1",
+                program_version=None,
+                installed=False,
+                problems=("no module named x",),
+            ),
+        )
+
+    async def install(self, provider: str) -> InstalledToolchain:
+        await self.fake.note("install", provider)
+        if provider != "codex":
+            raise UnknownProviderError(provider=provider, known=("codex",))
+        await self.fake.gate.wait()
+        self.fake.calls.append(("installed", provider))
+        return InstalledToolchain(provider=provider, version="0.163.0", digest="b" * 64, path="/x/codex", already=False)
+
+
+class FakeCredentials(Part):
+    async def list(self) -> tuple[CredentialRow, ...]:
+        await self.fake.note("credentials")
+        return tuple(CredentialRow(name=name, present=True, source="kept") for name in self.fake.secrets)
+
+    async def set(self, name: str, value: str) -> CredentialRow:
+        await self.fake.note("set_credential", (name, value))
+        self.fake.secrets[name] = value
+        return CredentialRow(name=name, present=True, source="kept")
+
+    async def forget(self, name: str) -> None:
+        await self.fake.note("forget_credential", name)
+        if self.fake.secrets.pop(name, None) is None:
+            raise NotFoundError(kind="credential", ref=name)
+
+
+class FakeRooms(Part):
+    async def create(self, request: RoomRequest) -> RoomView:
+        await self.fake.note("create", request)
+        await self.fake.gate.wait()
+        if request.provider != "codex":
+            raise UnknownProviderError(provider=request.provider, known=("codex",))
+        if request.engine == "weak":
+            raise EngineLacksAbilityError(provider="codex", engine="weak", asked="x", missing=("clone",), nearest=(str(CELL),))
+        if known := self.fake.rooms.get(request.id):
+            if known.request != request:
+                raise ConflictError(kind="room", ref=str(request.id), problem="another request has this id")
+            return known.view()
+        self.fake.rooms[request.id] = _conversation(request)
+        self.fake.calls.append(("created", request.id))
+        return self.fake.rooms[request.id].view()
+
+    async def list(self) -> tuple[RoomView, ...]:
+        await self.fake.note("rooms")
+        return tuple(room.view() for room in reversed(self.fake.rooms.values()))
+
+    async def get(self, ref: str) -> RoomView:
+        await self.fake.note("room", ref)
+        return self.fake.find(ref).view()
+
+    async def say(self, ref: str, request: TurnRequest) -> Turn:
+        await self.fake.note("say", request)
+        room = self.fake.find(ref)
+        if request.id in room.turns:
+            return room.turns[request.id]
+        room.turns[request.id] = _turn(room, request)
+        room.emit(request.id, UserSaid(text=request.text))
+        self.fake.tasks.start_soon(act, room, request)
+        return room.turns[request.id]
+
+    async def turns(self, ref: str) -> tuple[Turn, ...]:
+        await self.fake.note("turns", ref)
+        return tuple(self.fake.find(ref).turns.values())
+
+    async def interrupt(self, ref: str) -> RoomView:
+        await self.fake.note("interrupt", ref)
+        self.fake.find(ref).interrupt.set()
+        return self.fake.find(ref).view()
+
+    async def stop(self, ref: str) -> StopResult:
+        await self.fake.note("stop", ref)
+        room = self.fake.find(ref)
+        outcome = "parked" if room.live else "already-parked"
+        room.live = False
+        return StopResult(
+            room=room.view(), checkpoint=checkpoint(room), outcome="parked" if outcome == "parked" else "already-parked"
+        )
+
+    async def resume(self, ref: str) -> RoomView:
+        await self.fake.note("resume", ref)
+        room = self.fake.find(ref)
+        if room.room.name == "lost":
+            raise ContinuityRefusedError(session=str(room.session.id), failure="corrupt", detail="digest differs")
+        room.live = True
+        return room.view()
+
+    async def inspect(self, ref: str) -> SessionInspection:
+        await self.fake.note("inspect", ref)
+        room = self.fake.find(ref)
+        evidence = ActivationEvidence(
+            provider_identity="thread-1",
+            checkpoint_id=UUID(int=5),
+            generation_state="verified",
+            session_captured=True,
+            captured_identity="thread-1",
+            version_compatible=True,
+            captured_version="0.163.0",
+            current_version="0.163.0",
+        )
+        observation = Observation(
+            id=UUID(int=6),
+            session_id=room.session.id,
+            checkpoint_id=UUID(int=5),
+            outcome=ObservationOutcome.SUCCEEDED,
+            source=ResumeSource.GENERATION,
+            expected_identity="thread-1",
+            reported_identity="thread-1",
+            detail="",
+            observed_at=AT,
+        )
+        return SessionInspection(
+            room=room.view(),
+            decision=ActivationDecision(outcome=Activation.EXACT_RESUME, failure=None, evidence=evidence),
+            checkpoints=(checkpoint(room),),
+            observations=(observation,),
+            turns=tuple(room.turns.values()),
+        )
+
+    def events(self, ref: str, *, after: int, follow: bool) -> AbstractAsyncContextManager[AsyncIterator[RoomEvent]]:
+        return self._events(ref, after, follow)
+
+    @asynccontextmanager
+    async def _events(self, ref: str, after: int, follow: bool) -> AsyncIterator[AsyncIterator[RoomEvent]]:
+        await self.fake.note("events", (ref, after, follow))
+        room = self.fake.find(ref)
+        self.fake.readers += 1
+        try:
+            yield _follow(room, after, follow)
+        finally:
+            self.fake.readers -= 1
+
+
+class FakeRuns(Part):
+    async def start(self, request: RunRequest) -> RunView:
+        await self.fake.note("run", request)
+        if request.id not in self.fake.runs:
+            await FakeRooms(self.fake).create(request.room)
+            await FakeRooms(self.fake).say(str(request.id), TurnRequest(id=request.turn_id, text=request.objective))
+            self.fake.runs[request.id] = request
+        return await self.get(str(request.id))
+
+    async def get(self, ref: str) -> RunView:
+        await self.fake.note("run_get", ref)
+        room = self.fake.find(ref)
+        request = self.fake.runs[room.room.id]
+        turn = room.turns[request.turn_id]
+        change = self.fake.changes.get(request.change_id)
+        if change is None and turn.ended_at is not None and turn.state is not TurnState.FAILED:
+            change = self.fake.change_of(room, request.change_id, request.objective)
+        return RunView(room=room.view(), turn=turn, change=change)
+
+
+class FakeChanges(Part):
+    async def build(self, ref: str, identifier: UUID) -> ChangeRequest:
+        await self.fake.note("build", (ref, identifier))
+        return self.fake.change_of(self.fake.find(ref), identifier, "")
+
+    async def list(self) -> tuple[ChangeRequest, ...]:
+        await self.fake.note("changes")
+        return tuple(reversed(self.fake.changes.values()))
+
+    async def show(self, ref: str) -> ChangeView:
+        await self.fake.note("show", ref)
+        for identifier, change in self.fake.changes.items():
+            if str(identifier).startswith(ref):
+                return ChangeView(change=change, directory="/x", patch="--- a\n+++ b\n+\x1b[2Jnew\n", patch_truncated=False)
+        raise NotFoundError(kind="change request", ref=ref)
+
+
+async def act(room: Conversation, request: TurnRequest) -> None:
+    """Act out one turn."""
+    turn = request.id
+    room.interrupt = anyio.Event()
+    room.move(turn, TurnState.RUNNING)
+    room.emit(turn, TurnStarted(provider_turn="t1"))
+    text = EVIL if request.text == "evil" else f"echo: {request.text}"
+    half = len(text) // 2
+    for piece in (text[:half], text[half:]):
+        room.emit(turn, TextDelta(item="m1", text=piece))
+    if request.text == "wait":
+        await room.interrupt.wait()
+        room.emit(turn, TurnEnded(outcome=TurnOutcome.INTERRUPTED))
+        room.move(turn, TurnState.INTERRUPTED)
+        return
+    if request.text == "fail":
+        room.emit(turn, TurnEnded(outcome=TurnOutcome.FAILED, code="usage_limit", detail="limit reached"))
+        room.move(turn, TurnState.FAILED, "limit reached")
+        return
+    room.emit(turn, CommandStarted(item="c1", command="ls -l", cwd="/jam/work"))
+    room.emit(turn, CommandFinished(item="c1", command="ls -l", output="\n".join(f"line {n}" for n in range(40)), exit_code=1))
+    room.emit(turn, FileChanged(item="f1", path="src/app.py", change="update", diff="-a\n+b"))
+    room.emit(turn, Message(item="m1", text=text))
+    room.emit(turn, TurnEnded(outcome=TurnOutcome.COMPLETED))
+    room.move(turn, TurnState.COMPLETED)
+    room.move(turn, TurnState.CAPTURED)
+
+
+async def _follow(room: Conversation, after: int, follow: bool) -> AsyncIterator[RoomEvent]:
+    seen = after
+    while True:
+        changed = room.changed
+        for event in room.events[seen:]:
+            seen = event.seq
+            yield event
+        if not follow:
+            return
+        if seen >= len(room.events):
+            await changed.wait()
+
+
+def checkpoint(room: Conversation) -> Checkpoint:
+    """Return some checkpoint of the room."""
+    return Checkpoint(
+        id=UUID(int=5),
+        host_id=room.host.id,
+        agent_id=room.host.agent_id,
+        provider="codex",
+        provider_version="0.163.0",
+        reason=CheckpointReason.BEFORE_STOP,
+        root_digest="c" * 64,
+        sessions=(CheckpointSession(session_id=room.session.id, provider_identity="thread-1", last_turn_id=None),),
+        files=3,
+        bytes_total=4096,
+        bytes_written=1024,
+        generation=2,
+        created_at=AT,
+    )
+
+
+def _turn(room: Conversation, request: TurnRequest) -> Turn:
+    return Turn(
+        id=request.id,
+        room_id=room.room.id,
+        session_id=room.session.id,
+        text=request.text,
+        state=TurnState.ACCEPTED,
+        provider_turn=None,
+        detail="",
+        checkpoint_id=None,
+        workspace_digest=None,
+        process_epoch=1,
+        accepted_at=AT,
+        ended_at=None,
+    )
+
+
+def _conversation(request: RoomRequest) -> Conversation:
+    agent, host, session = IDS.uuid(), IDS.uuid(), IDS.uuid()
+    cell = Cell(configuration=request.configuration, workspace=request.workspace, placement=request.placement)
+    return Conversation(
+        request=request,
+        room=Room(id=request.id, name=request.name or f"room-{str(request.id)[-4:]}", agent_id=agent, created_at=AT),
+        session=RuntimeSession(
+            id=session,
+            host_id=host,
+            agent_id=agent,
+            state=SessionState.LIVE,
+            provider_identity="thread-1",
+            model=request.model,
+            created_at=AT,
+        ),
+        host=RuntimeHost(
+            id=host,
+            agent_id=agent,
+            provider=request.provider,
+            engine=request.engine or "bubblewrap",
+            cell=cell,
+            sandbox="jam-x",
+            plan_json="{}",
+            state=HostState.ACTIVE,
+            daemon_id=UUID(int=7),
+            fence_epoch=1,
+            created_at=AT,
+        ),
+        workspace=SessionWorkspace(
+            id=IDS.uuid(),
+            session_id=session,
+            host_id=host,
+            source=request.workspace,
+            path=request.path,
+            commit=None,
+            guest_path="/jam/work/x",
+            state=WorkspaceState.READY,
+            created_at=AT,
+        ),
+    )
+
+
+@asynccontextmanager
+async def running(directory: Path, runtime: Path | None) -> AsyncIterator[tuple[FakeServices, Path]]:
+    """Serve the fake in this process; yields it and its socket."""
+    async with anyio.create_task_group() as tasks:
+        fake = FakeServices(tasks, directory)
+        async with serving(fake.services(), app_directory=directory, files=Files(), runtime=runtime, finish_within_s=2.0) as path:
+            yield fake, path
+        tasks.cancel_scope.cancel()
+
+
+async def _main(directory: Path) -> int:
+    if (directory / "refuse.txt").exists():
+        print((directory / "refuse.txt").read_text(), file=sys.stderr)
+        return 3
+    with anyio.open_signal_receiver(signal.SIGTERM) as signals:
+        if (directory / "mute").exists():
+            await anext(signals)
+            return 0
+        async with running(directory, directory / "run") as (fake, _), anyio.create_task_group() as tasks:
+            tasks.start_soon(_stop_on, signals, fake.stopping)
+            await fake.stopping.wait()
+            tasks.cancel_scope.cancel()
+    return 0
+
+
+async def _stop_on(signals: AsyncIterator[signal.Signals], stopping: anyio.Event) -> None:
+    async for _ in signals:
+        stopping.set()
+
+
+def main() -> None:
+    """Be a daemon."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--app-directory", type=Path, required=True)
+    sys.exit(anyio.run(_main, parser.parse_args().app_directory))
+
+
+if __name__ == "__main__":
+    main()
