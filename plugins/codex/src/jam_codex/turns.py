@@ -61,7 +61,6 @@ class Turn:
         foreign = provider_turn is not None and provider_turn != self.provider_turn
         if foreign and not isinstance(event, CommandOutput | CommandFinished):
             return
-        self._count(event)
         match event:
             case TurnEnded():
                 await self._finish(event)
@@ -71,6 +70,7 @@ class Turn:
                 self._early.append(event)
             case _:
                 await self._emit(event)
+        self._count(event)  # last: who waits for quiet then closes the stream
 
     def fail(self, error: JamError) -> None:
         """End the stream with ``error`` after what was already taken. Does nothing once the turn is over."""
