@@ -1,0 +1,266 @@
+"""Bringing a thread of the real Codex back: exactly, from the captured files alone, or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from jam_codex.state import ACTIVATION, CAPTURE
+from jamcore.api import (
+    CommandFinished,
+    ProviderEvent,
+    ProviderGoneError,
+    ProviderRefusedError,
+    ProviderRuntime,
+    TextDelta,
+    ThreadRequest,
+    ThreadState,
+    TurnEnded,
+    TurnOutcome,
+    TurnStarted,
+    provider_identity,
+)
+from jamcore.testing.local_guest import LocalGuest
+from jamcore.testing.servers.history import AssistantText, Item, ToolCall, ToolOutput, UserText, contains_in_order, conversation
+from jamcore.testing.servers.responses import Call, Hold, Match, ResponsesServer, Rule, Script, Text, say
+
+pytestmark = [pytest.mark.needs("codex"), pytest.mark.anyio]
+
+OpenRuntime = Callable[[LocalGuest, ResponsesServer], AbstractAsyncContextManager[ProviderRuntime]]
+MakeGuest = Callable[[str], Awaitable[LocalGuest]]
+MODEL = "mock-model"
+LIMIT_S = 30.0
+UNKNOWN = "01a2f000-0000-7000-8000-000000000000"
+
+SCRIPT = Script(
+    rules=(
+        Rule(
+            match=Match(last_user_contains="third"),
+            answer=(Text(deltas=("half ", "never said"), hold=Hold(gate="never", after=1)),),
+        ),
+        Rule(
+            match=Match(last_user_contains="first", last_is_tool_output=False),
+            answer=(Call(name="exec_command", arguments={"cmd": "echo tool-4411"}, call_id="c1"),),
+            times=1,
+        ),
+        say("answer-1", match=Match(last_user_contains="first")),
+        say("answer-2", match=Match(last_user_contains="second")),
+        say("answer-4", match=Match(last_user_contains="fourth")),
+    )
+)
+
+
+async def run_turn(runtime: ProviderRuntime, identity: str, text: str) -> list[ProviderEvent]:
+    events = []
+    with anyio.fail_after(LIMIT_S):
+        async with runtime.turn(provider_identity(identity), text) as stream:
+            async for event in stream:
+                events.append(event)
+    return events
+
+
+async def two_turns_then_killed_in_the_third(
+    guest: LocalGuest, model: ResponsesServer, open_runtime: OpenRuntime
+) -> tuple[ThreadState, list[str]]:
+    """Return the thread, and the provider's ids of its two finished turns."""
+    turns = []
+    async with open_runtime(guest, model) as runtime:
+        thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
+        for text in ("first", "second"):
+            events = await run_turn(runtime, thread.identity, text)
+            assert events[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
+            turns += [event.provider_turn for event in events if isinstance(event, TurnStarted)]
+        seen: list[ProviderEvent] = []
+        with anyio.fail_after(LIMIT_S), pytest.raises(ProviderGoneError):
+            async with runtime.turn(provider_identity(thread.identity), "third") as stream:
+                async for event in stream:
+                    seen.append(event)
+                    if isinstance(event, TextDelta):
+                        await guest.processes[-1].signal(signal.SIGKILL)
+        assert [event.text for event in seen if isinstance(event, TextDelta)] == ["half "]
+        with anyio.fail_after(LIMIT_S):
+            assert "provider.gone" in await runtime.closed()
+    return thread, turns
+
+
+def told(model: ResponsesServer) -> tuple[Item, ...]:
+    """Return the conversation in the last request that the model got."""
+    return conversation(model.model_requests[-1].body)
+
+
+def restore(source: Path, target: Path) -> None:
+    """Place what the plugin captures, as the core does, into a fresh state root."""
+    for entry in CAPTURE.entries:
+        for path in source.glob(entry.pattern):
+            place = target / path.relative_to(source)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, place)
+
+
+@pytest.mark.guarantee("CONT-1")
+async def test_a_thread_killed_in_a_turn_comes_back_exactly(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
+    """After SIGKILL in the middle of an answer the same id comes back, the cut turn reads as interrupted, and the model's next request
+    holds every earlier text, call and output, in order; the half answer is in none.
+    """
+    async with ResponsesServer(SCRIPT) as model:
+        thread, turns = await two_turns_then_killed_in_the_third(guest, model, open_runtime)
+        before = told(model)
+        async with open_runtime(guest, model) as runtime:
+            again = await runtime.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(guest.work), model=MODEL))
+            events = await run_turn(runtime, thread.identity, "fourth")
+        after = told(model)
+    assert again.identity == thread.identity
+    assert [turn.provider_turn for turn in again.turns[:2]] == turns
+    assert [turn.outcome for turn in again.turns] == [TurnOutcome.COMPLETED, TurnOutcome.COMPLETED, TurnOutcome.INTERRUPTED]
+    assert events[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
+    assert contains_in_order(before, after) is None
+    texts = [item.text for item in after if isinstance(item, UserText)]
+    assert texts == ["first", "second", "third", "fourth"]
+    assert [item.text for item in after if isinstance(item, AssistantText)] == ["answer-1", "answer-2"]
+    assert [item.call_id for item in after if isinstance(item, ToolCall)] == ["c1"]
+    assert ["tool-4411" in item.output for item in after if isinstance(item, ToolOutput)] == [True]
+    assert not model.unmatched
+
+
+@pytest.mark.guarantee("CONT-3", "CONT-5")
+async def test_the_captured_files_alone_bring_the_thread_back(
+    make_guest: Callable[[str], Awaitable[LocalGuest]], open_runtime: OpenRuntime
+) -> None:
+    """In another home that holds nothing but the captured files, the same thread goes on with the same history."""
+    old, new = await make_guest("old"), await make_guest("new")
+    async with ResponsesServer(SCRIPT) as model:
+        thread, _ = await two_turns_then_killed_in_the_third(old, model, open_runtime)
+        before = told(model)
+        restore(old.state, new.state)
+        shutil.rmtree(old.state)
+        async with open_runtime(new, model) as runtime:
+            again = await runtime.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(new.work), model=MODEL))
+            await run_turn(runtime, thread.identity, "fourth")
+        after = told(model)
+    assert again.identity == thread.identity
+    assert len(again.turns) == 3
+    assert contains_in_order(before, after) is None
+
+
+@pytest.mark.guarantee("CONT-3")
+async def test_a_rollout_only_ever_grows(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
+    """Declared append-only, so the bytes before a kill, a resume and a turn are a prefix of those after."""
+    async with ResponsesServer(SCRIPT) as model:
+        thread, _ = await two_turns_then_killed_in_the_third(guest, model, open_runtime)
+        [rollout] = guest.state.glob(CAPTURE.entries[0].pattern)
+        before = rollout.read_bytes()
+        async with open_runtime(guest, model) as runtime:
+            await runtime.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(guest.work), model=MODEL))
+            await run_turn(runtime, thread.identity, "fourth")
+        assert list(guest.state.glob(CAPTURE.entries[0].pattern)) == [rollout]
+    assert rollout.read_bytes().startswith(before)
+
+
+@pytest.mark.guarantee("CONT-5")
+async def test_no_database_is_left_beside_the_rollouts(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
+    """Databases lie in the declared scratch directory; the state root holds none, and what it holds matches no credential pattern."""
+    async with ResponsesServer(SCRIPT) as model, open_runtime(guest, model) as runtime:
+        thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
+        await run_turn(runtime, thread.identity, "second")
+    assert not list(guest.state.rglob("*.sqlite*"))
+    [scratch] = CAPTURE.guest_scratch
+    assert list((guest.home / scratch).glob("*.sqlite"))
+    assert not [path for pattern in CAPTURE.credential_patterns for path in guest.state.glob(pattern)]
+    assert [path for pattern in ACTIVATION.check for path in guest.state.glob(pattern)]
+
+
+@pytest.mark.guarantee("CONT-1")
+@pytest.mark.parametrize("identity", [UNKNOWN, "no-uuid", "../../etc/passwd"])
+async def test_an_unknown_thread_is_refused_and_no_other_is_begun(
+    guest: LocalGuest, open_runtime: OpenRuntime, identity: str
+) -> None:
+    """The refusal is typed, and nothing new appears in the state."""
+    async with ResponsesServer(SCRIPT) as model, open_runtime(guest, model) as runtime:
+        with pytest.raises(ProviderRefusedError) as caught:
+            await runtime.resume_thread(provider_identity(identity), ThreadRequest(cwd=str(guest.work)))
+        with pytest.raises(ProviderRefusedError):
+            await run_turn(runtime, identity, "hello")
+    assert caught.value.request == "thread/resume"
+    assert not list(guest.state.glob("sessions/**/rollout-*"))
+    assert not model.requests
+
+
+@pytest.mark.guarantee("CONT-1")
+async def test_a_thread_without_a_turn_left_nothing_to_resume(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
+    """Codex writes a rollout with the first turn: a session killed before never bound an identity, and starts fresh."""
+    async with ResponsesServer(SCRIPT) as model:
+        async with open_runtime(guest, model) as runtime:
+            thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work)))
+        async with open_runtime(guest, model) as runtime:
+            with pytest.raises(ProviderRefusedError):
+                await runtime.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(guest.work)))
+
+
+@pytest.mark.guarantee("CONT-1")
+async def test_files_that_the_agent_writes_cannot_lock_it_out_or_redirect_it(
+    guest: LocalGuest, open_runtime: OpenRuntime
+) -> None:
+    """Broken and hostile configuration in the repository and in Codex's home changes neither the resume nor where requests go."""
+    async with ResponsesServer(SCRIPT) as model:
+        thread, _ = await two_turns_then_killed_in_the_third(guest, model, open_runtime)
+        before = told(model)
+        (guest.work / ".git").mkdir()
+        (guest.work / ".codex").mkdir()
+        (guest.work / ".codex" / "config.toml").write_text("garbage [[[\n")
+        (guest.state / "config.toml").write_text('model_provider = "other"\n[model_providers.jam]\nbase_url = "http://127.0.0.1:9"\n')
+        async with open_runtime(guest, model) as runtime:
+            again = await runtime.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(guest.work), model=MODEL))
+            assert (await run_turn(runtime, thread.identity, "fourth"))[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
+        assert contains_in_order(before, told(model)) is None
+    assert again.identity == thread.identity
+
+
+async def test_a_thread_that_another_program_holds_is_refused(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
+    """Two programs never write one rollout: Codex refuses the second, and the refusal arrives typed."""
+    async with ResponsesServer(SCRIPT) as model, open_runtime(guest, model) as first:
+        thread = await first.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
+        await run_turn(first, thread.identity, "second")
+        async with open_runtime(guest, model) as second:
+            with pytest.raises(ProviderRefusedError):
+                await second.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(guest.work)))
+
+
+async def test_a_damaged_rollout_is_refused(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
+    """An empty rollout is a typed refusal, not a fresh thread."""
+    async with ResponsesServer(SCRIPT) as model:
+        thread, _ = await two_turns_then_killed_in_the_third(guest, model, open_runtime)
+        [rollout] = guest.state.glob(CAPTURE.entries[0].pattern)
+        rollout.write_bytes(b"")
+        shutil.rmtree(guest.home / CAPTURE.guest_scratch[0])
+        async with open_runtime(guest, model) as runtime:
+            with pytest.raises(ProviderRefusedError):
+                await runtime.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(guest.work)))
+
+
+async def test_a_command_cut_by_the_kill_is_told_to_the_model_as_aborted(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
+    """Killed while a command runs, the call stays in the history and gets an output that says so."""
+    call = Call(name="exec_command", arguments={"cmd": "echo begun; sleep 974"}, call_id="c9")
+    script = Script(
+        rules=(Rule(match=Match(last_user_contains="run"), answer=(call,), times=1), say("ok", match=Match(last_user_contains="next")))
+    )
+    async with ResponsesServer(script) as model:
+        async with open_runtime(guest, model) as runtime:
+            thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
+            with anyio.fail_after(LIMIT_S), pytest.raises(ProviderGoneError):
+                async with runtime.turn(provider_identity(thread.identity), "run") as stream:
+                    async for event in stream:
+                        assert not isinstance(event, CommandFinished)
+                        if event.kind == "command.started":
+                            await guest.processes[-1].signal(signal.SIGKILL)
+        async with open_runtime(guest, model) as runtime:
+            again = await runtime.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(guest.work), model=MODEL))
+            await run_turn(runtime, thread.identity, "next")
+        [output] = [item for item in told(model) if isinstance(item, ToolOutput)]
+    assert [turn.outcome for turn in again.turns] == [TurnOutcome.INTERRUPTED]
+    assert (output.call_id, output.output) == ("c9", "aborted")
