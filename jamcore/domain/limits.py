@@ -23,6 +23,8 @@ CAPTURE_FILES = 100_000
 CAPTURE_BYTES = 20 * (1 << 30)
 CAPTURE_DEPTH = 64
 """Bounds of one checkpoint (CONT-4)."""
+CHECKPOINT_WAIT_S = 600.0
+"""How long a checkpoint or a restore waits for the turns of a host's other sessions; turns of minutes are ordinary (CONT-2)."""
 
 TURN_TEXT_CHARACTERS = 1 << 20
 """Characters of a person's message; the largest input that Codex accepts."""

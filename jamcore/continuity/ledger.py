@@ -1,0 +1,56 @@
+"""What a publication reads from the store and writes to it, each in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from jamcore.continuity.ports import Rows
+from jamcore.continuity.publish import Generation
+from jamcore.domain.continuity import Checkpoint, CheckpointSession
+from jamcore.domain.errors import ConflictError
+from jamcore.domain.sessions import RuntimeHost, TurnState
+
+_DONE = frozenset({TurnState.COMPLETED, TurnState.CAPTURED})
+
+
+def inputs_of(
+    host: RuntimeHost, identities: Mapping[UUID, str], rows: Rows
+) -> tuple[tuple[CheckpointSession, ...], Checkpoint | None]:
+    """Validate against the store and return the canonical list of sessions and the generation before (CONT-3).
+
+    Raises:
+        ConflictError: Host, agent, sessions or identities are not those of the store.
+    """
+    known = rows.hosts.get(host.id)
+    if (known.agent_id, known.provider) != (host.agent_id, host.provider):
+        raise ConflictError(kind="host", ref=str(host.id), problem="agent or provider is not the stored one")
+    stored = {session.id: session for session in rows.sessions.of_host(host.id)}
+    for session_id, identity in identities.items():
+        if session_id not in stored:
+            raise ConflictError(kind="session", ref=str(session_id), problem="it is not a session of this host")
+        if stored[session_id].provider_identity not in (None, identity):
+            raise ConflictError(kind="session", ref=str(session_id), problem="it is bound to another identity")
+    sessions = tuple(
+        CheckpointSession(
+            session_id=session.id,
+            provider_identity=session.provider_identity or identities.get(session.id),
+            last_turn_id=next((t.id for t in reversed(rows.turns.of_session(session.id)) if t.state in _DONE), None),
+        )
+        for session in sorted(stored.values(), key=lambda session: session.id)
+    )
+    return sessions, rows.checkpoints.latest_of_host(host.id)
+
+
+def record_generation(generation: Generation, rows: Rows) -> Checkpoint:
+    """Write the row, and mark the turns that it contains as captured, in one transaction (CONT-11)."""
+    row = rows.checkpoints.insert(generation.row())
+    for session in generation.sessions:
+        if session.last_turn_id is None:
+            continue
+        for turn in rows.turns.of_session(session.session_id):
+            if turn.state is TurnState.COMPLETED:
+                rows.turns.move(turn.id, TurnState.CAPTURED, checkpoint_id=row.id)
+            if turn.id == session.last_turn_id:
+                break
+    return row

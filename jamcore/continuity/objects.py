@@ -1,0 +1,164 @@
+"""What is in a generation: entries of directories, and the root, in one canonical encoding.
+
+Names are the raw bytes that the file system has. All fields before the name have a fixed width, so that a change of one file shifts
+nothing in a large directory and rewrites only the block its entry lies in.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import pairwise
+
+from jamcore.continuity.content import Content, read_stream, write_stream
+from jamcore.continuity.format import SCHEMA, Sink, Source, Unit
+from jamcore.continuity.packs import BlockDamagedError
+from jamcore.domain import limits
+
+NAME_BYTES = 255
+"""Longest name of a Linux file."""
+LINK_BYTES = 4095
+"""Longest target of a symbolic link."""
+MODES = 0o777
+"""Mode bits that are kept. Set-id and sticky bits are stripped (SEC-1)."""
+
+_FIXED = struct.Struct(">BBHqqQQ32sH")  # kind, growth, mode, mtime, ctime, inode, size, digest, length of the name
+_ROOT = struct.Struct(">HHqQ32sQQ")  # schema, mode, mtime, size, digest, files, bytes
+
+
+class Kind(IntEnum):
+    """What an entry is."""
+
+    FILE = 1
+    DIRECTORY = 2
+    LINK = 3
+
+
+class Growth(IntEnum):
+    """How a file was declared: ``APPENDED`` files only grow, so their bytes must be a prefix of what is there later (CONT-10)."""
+
+    WHOLE = 1
+    APPENDED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What shows, without reading, that a file is the one that was read: change time in ns, and inode."""
+
+    ctime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name of a directory. ``witness`` is absent where it would prove nothing: directories, links, writes of the same tick."""
+
+    name: bytes
+    kind: Kind
+    mode: int
+    mtime_ns: int
+    content: Content
+    growth: Growth = Growth.WHOLE
+    witness: Witness | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The root of a generation: its top directory, and how much is below it."""
+
+    mode: int
+    mtime_ns: int
+    content: Content
+    files: int
+    bytes_total: int
+
+
+def write_directory(sink: Sink, entries: Iterable[Entry]) -> Content:
+    """Store a directory; its entries are put in the order of their names."""
+    return write_stream(sink, b"".join(_encode(entry) for entry in sorted(entries, key=lambda entry: entry.name)))
+
+
+def read_directory(source: Source, content: Content) -> tuple[Entry, ...]:
+    """Return a directory's entries in order.
+
+    Raises:
+        BlockDamagedError: A block is damaged, or the bytes are not the canonical encoding of a directory.
+    """
+    data = read_stream(source, content)
+    entries = tuple(_decode(data, content))
+    names = [entry.name for entry in entries]
+    if any(left >= right for left, right in pairwise(names)):
+        raise _bad(content, "names are not in order")
+    return entries
+
+
+def write_root(sink: Sink, root: Root) -> bytes:
+    """Store the root and return its digest."""
+    fields = (root.mode, root.mtime_ns, root.content.size, root.content.digest, root.files, root.bytes_total)
+    return sink.put(Unit.ROOT, _ROOT.pack(SCHEMA, *fields))
+
+
+def read_root(source: Source, digest: bytes) -> Root:
+    """Return the root of a generation.
+
+    Raises:
+        BlockDamagedError: It is missing, damaged, or of another schema.
+    """
+    data = source.get(Unit.ROOT, digest)
+    if len(data) != _ROOT.size:
+        raise BlockDamagedError(digest=digest.hex(), problem="a root has the wrong length")
+    schema, mode, mtime_ns, size, top, files, bytes_total = _ROOT.unpack(data)
+    if schema != SCHEMA:
+        raise BlockDamagedError(digest=digest.hex(), problem=f"schema {schema} is not known")
+    return Root(mode, mtime_ns, Content(size, top), files, bytes_total)
+
+
+def walk_tree(source: Source, root: Root) -> Iterator[tuple[tuple[bytes, ...], Entry]]:
+    """Yield every entry of a generation with its path, directories before what is in them.
+
+    Raises:
+        BlockDamagedError: A directory is damaged, or lies deeper than any capture goes.
+    """
+    pending: list[tuple[tuple[bytes, ...], Content]] = [((), root.content)]
+    while pending:
+        path, content = pending.pop()
+        if len(path) > limits.CAPTURE_DEPTH:
+            raise _bad(content, "deeper than any capture")
+        for entry in read_directory(source, content):
+            below = (*path, entry.name)
+            yield below, entry
+            if entry.kind is Kind.DIRECTORY:
+                pending.append((below, entry.content))
+
+
+def _encode(entry: Entry) -> bytes:
+    witness = entry.witness or Witness(0, 0)
+    fixed = (entry.kind, entry.growth, entry.mode & MODES, entry.mtime_ns, witness.ctime_ns, witness.inode)
+    return _FIXED.pack(*fixed, entry.content.size, entry.content.digest, len(entry.name)) + entry.name
+
+
+def _decode(data: bytes, content: Content) -> Iterator[Entry]:
+    at = 0
+    while at < len(data):
+        if len(data) - at < _FIXED.size:
+            raise _bad(content, "an entry is cut short")
+        kind, growth, mode, mtime_ns, ctime_ns, inode, size, digest, length = _FIXED.unpack_from(data, at)
+        name = data[at + _FIXED.size : at + _FIXED.size + length]
+        at += _FIXED.size + length
+        if kind not in set(Kind) or growth not in set(Growth) or mode & ~MODES:
+            raise _bad(content, "an entry has no known form")
+        if len(name) != length or not is_name(name):
+            raise _bad(content, "a name is not one")
+        witness = Witness(ctime_ns, inode) if ctime_ns or inode else None
+        yield Entry(name, Kind(kind), mode, mtime_ns, Content(size, digest), Growth(growth), witness)
+
+
+def is_name(name: bytes) -> bool:
+    """Say whether ``name`` can stand in a directory: no separator, no NUL, not empty, not ``.`` or ``..``."""
+    return 0 < len(name) <= NAME_BYTES and b"/" not in name and b"\0" not in name and name not in (b".", b"..")
+
+
+def _bad(content: Content, problem: str) -> BlockDamagedError:
+    return BlockDamagedError(digest=content.digest.hex(), problem=f"a directory is not readable: {problem}")

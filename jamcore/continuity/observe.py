@@ -1,0 +1,92 @@
+"""What came of each attempt to resume: one record that never changes (CONT-7, CONT-12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+from uuid import UUID
+
+from jamcore.continuity.ports import CheckpointStore
+from jamcore.domain.continuity import Observation, ObservationOutcome, ResumeFailedError, ResumeSource
+from jamcore.domain.errors import FaultError, JamError
+from jamcore.domain.sessions import RuntimeSession
+from jamcore.system.clock import Clock
+from jamcore.system.ids import IdSource
+
+
+@dataclass(eq=False)
+class ObservationLostError(FaultError):
+    """The observation of a resume could not be stored, so nothing of the provider may be shown (CONT-7)."""
+
+    code: ClassVar[str] = "continuity.observation_lost"
+    hint: ClassVar[str] = "Make room for the database or repair it, then resume again; the session is as it was."
+
+    session: str
+    problem: str
+
+
+class Observer:
+    """Writes observations, and reads the one that counts. One object per daemon."""
+
+    def __init__(self, *, store: CheckpointStore, clock: Clock, ids: IdSource) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+
+    def resumed(
+        self, session: RuntimeSession, checkpoint_id: UUID, *, source: ResumeSource, reported: str | None, detail: str = ""
+    ) -> Observation:
+        """Build the observation of one attempt: it succeeded only if the provider reports exactly the bound identity.
+
+        Args:
+            session: The session, which is bound.
+            checkpoint_id: The generation that the resume was decided on.
+            source: Which bytes the provider found.
+            reported: What the provider says it resumed; ``None`` when it said nothing, because it failed.
+            detail: Why it failed, or which bytes were set aside.
+        """
+        expected = session.provider_identity
+        if expected is None:
+            raise ValueError(f"session {session.id} is bound to nothing, so nothing can be resumed")
+        outcome = ObservationOutcome.SUCCEEDED if reported == expected else ObservationOutcome.FAILED
+        return Observation(
+            id=self._ids.uuid(),
+            session_id=session.id,
+            checkpoint_id=checkpoint_id,
+            outcome=outcome,
+            source=source,
+            expected_identity=expected,
+            reported_identity=reported,
+            detail=detail,
+            observed_at=self._clock.now(),
+        )
+
+    async def record(self, observation: Observation) -> None:
+        """Store an observation. Until this returned, nothing that the provider says may go out.
+
+        Raises:
+            ObservationLostError: It could not be stored; the turn must fail.
+        """
+        try:
+            await self._store.transact(lambda rows: rows.observations.insert(observation))
+        except (JamError, OSError) as error:
+            raise ObservationLostError(session=str(observation.session_id), problem=str(error)) from error
+
+    async def failure(self, checkpoint_id: UUID, session_id: UUID) -> Observation | None:
+        """Return the newest observation for this checkpoint and session if it is a failure: a later success supersedes it."""
+        latest = await self._store.read(lambda rows: rows.observations.latest(checkpoint_id, session_id))
+        return latest if latest is not None and latest.outcome is ObservationOutcome.FAILED else None
+
+
+def require_success(observation: Observation) -> None:
+    """Accept a stored observation of success.
+
+    Raises:
+        ResumeFailedError: The provider came back as somebody else, or not at all.
+    """
+    if observation.outcome is ObservationOutcome.FAILED:
+        raise ResumeFailedError(
+            session=str(observation.session_id),
+            expected=observation.expected_identity,
+            reported=observation.reported_identity or observation.detail or "nothing",
+        )

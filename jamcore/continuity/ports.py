@@ -1,0 +1,105 @@
+"""What continuity needs of the store, which satisfies it without knowing it. All methods run inside one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol, TypeVar
+from uuid import UUID
+
+from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
+from jamcore.domain.sessions import RuntimeHost, RuntimeSession, Turn, TurnState
+
+T = TypeVar("T")
+
+
+class HostRows(Protocol):
+    """Hosts."""
+
+    def get(self, host_id: UUID, /) -> RuntimeHost:
+        """Return a host."""
+
+
+class SessionRows(Protocol):
+    """Sessions."""
+
+    def of_host(self, host_id: UUID, /) -> tuple[RuntimeSession, ...]:
+        """Return all sessions of a host."""
+
+
+class TurnRows(Protocol):
+    """Turns."""
+
+    def of_session(self, session_id: UUID, /) -> tuple[Turn, ...]:
+        """Return a session's turns, oldest first."""
+
+    def move(self, turn_id: UUID, new: TurnState, /, *, checkpoint_id: UUID | None = None) -> Turn:
+        """Move a turn along its table."""
+
+
+class CheckpointRows(Protocol):
+    """Checkpoints."""
+
+    def insert(self, checkpoint: Checkpoint, /) -> Checkpoint:
+        """Keep a row under the host's next generation number and return it; an exact retry returns the stored one."""
+
+    def latest_of_host(self, host_id: UUID, /) -> Checkpoint | None:
+        """Return the newest row of a host."""
+
+    def of_host(self, host_id: UUID, /) -> tuple[Checkpoint, ...]:
+        """Return all rows of a host."""
+
+
+class ActivationRows(Protocol):
+    """Decisions."""
+
+    def record(self, decision_id: UUID, session_id: UUID, decision: ActivationDecision, decided_at: datetime, /) -> None:
+        """Keep a decision."""
+
+
+class ObservationRows(Protocol):
+    """Observations."""
+
+    def insert(self, observation: Observation, /) -> object:
+        """Keep an observation; it never changes."""
+
+    def latest(self, checkpoint_id: UUID, session_id: UUID, /) -> Observation | None:
+        """Return the newest for this checkpoint and session."""
+
+
+class Rows(Protocol):
+    """The repositories of one transaction."""
+
+    @property
+    def hosts(self) -> HostRows:
+        """Hosts."""
+
+    @property
+    def sessions(self) -> SessionRows:
+        """Sessions."""
+
+    @property
+    def turns(self) -> TurnRows:
+        """Turns."""
+
+    @property
+    def checkpoints(self) -> CheckpointRows:
+        """Checkpoints."""
+
+    @property
+    def activations(self) -> ActivationRows:
+        """Decisions."""
+
+    @property
+    def observations(self) -> ObservationRows:
+        """Observations."""
+
+
+class CheckpointStore(Protocol):
+    """The store. ``work`` is synchronous and may be run in another thread."""
+
+    async def transact(self, work: Callable[[Rows], T], /) -> T:
+        """Run ``work`` in one durable transaction and return what it returns."""
+
+    async def read(self, work: Callable[[Rows], T], /) -> T:
+        """Run ``work`` on one consistent view."""

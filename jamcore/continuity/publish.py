@@ -1,0 +1,187 @@
+"""Generations on disk: ``complete.json`` is what makes one (CONT-4).
+
+The order is: the pack is synced, then ``complete.json`` appears by one durable rename, then the row is written. Each later thing implies
+the earlier ones, so a crash between any two is repaired by doing the rest, and what has no ``complete.json`` was never a generation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import ClassVar, Literal, Protocol
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from jamcore.continuity.blocks import COMPLETE, PACK_SUFFIX, BlockStore, published
+from jamcore.continuity.format import Algorithm
+from jamcore.continuity.packs import PackWriter
+from jamcore.domain import layout
+from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError, CheckpointReason, CheckpointSession
+from jamcore.domain.errors import FaultError
+from jamcore.domain.records import Record
+from jamcore.system.files import Files
+
+POINTS = ("publish.begun", "publish.read", "publish.sealed", "publish.prepared", "publish.completed", "publish.recorded")
+"""The boundaries of a publication, in order; at most one durable effect lies between two of them."""
+
+COMPLETE_BYTES = 4 << 20
+"""Largest ``complete.json``: room for some ten thousand sessions."""
+
+
+class CrashPoints(Protocol):
+    """Where tests end the process."""
+
+    def reach(self, point: str) -> None:
+        """Say that a boundary was reached."""
+
+
+class NoCrashPoints:
+    """The production choice: boundaries mean nothing."""
+
+    def reach(self, point: str) -> None:
+        """See :meth:`CrashPoints.reach`."""
+
+
+@dataclass(eq=False)
+class CheckpointFailedError(FaultError):
+    """The machine would not let a checkpoint be written or read: a full disk, an unreadable directory."""
+
+    code: ClassVar[str] = "continuity.checkpoint_failed"
+    hint: ClassVar[str] = (
+        "Look at the named problem; the last good checkpoint is untouched. Then stop or say something to try again."
+    )
+
+    host: str
+    problem: str
+
+
+class Generation(Record):
+    """The content of ``complete.json``: the root of a generation alone, with whose it is and what it was made with.
+
+    ``root_digest`` names the root object in the packs. ``guest_frozen`` says whether the guest was held still while it was read, or
+    only Jam's own turns were (CONT-2). ``checksum`` is over all other fields.
+    """
+
+    schema_version: Literal[1] = 1
+    algorithm: Algorithm
+    checkpoint_id: UUID
+    host_id: UUID
+    agent_id: UUID
+    provider: str
+    provider_version: str
+    reason: CheckpointReason
+    root_digest: str
+    sessions: tuple[CheckpointSession, ...]
+    files: int
+    bytes_total: int
+    bytes_written: int
+    guest_frozen: bool
+    created_at: datetime
+    checksum: str = ""
+
+    def sealed(self) -> Generation:
+        """Return this generation with its checksum."""
+        bare = self.model_copy(update={"checksum": ""})
+        return self.model_copy(update={"checksum": hashlib.sha256(bare.canonical_json()).hexdigest()})
+
+    def row(self) -> Checkpoint:
+        """Return the row; its generation number is given by the store."""
+        return Checkpoint(
+            id=self.checkpoint_id,
+            host_id=self.host_id,
+            agent_id=self.agent_id,
+            provider=self.provider,
+            provider_version=self.provider_version,
+            reason=self.reason,
+            root_digest=self.root_digest,
+            sessions=self.sessions,
+            files=self.files,
+            bytes_total=self.bytes_total,
+            bytes_written=self.bytes_written,
+            generation=0,
+            created_at=self.created_at,
+        )
+
+
+class Generations:
+    """The generations of a daemon's hosts, and one block store for each host."""
+
+    def __init__(self, app: Path, files: Files) -> None:
+        self._app = app
+        self.files = files
+        self._blocks: dict[UUID, BlockStore] = {}
+
+    def blocks(self, host: UUID) -> BlockStore:
+        """Return the host's block store, with everything published in its index. Reads packs: call it in a worker thread."""
+        packs, checkpoints = self._app / layout.packs(host), self._checkpoints(host)
+        store = self._blocks.setdefault(host, BlockStore(packs, checkpoints))
+        store.refresh()
+        return store
+
+    def prepare(self, host: UUID) -> None:
+        """Make the directories that packs and generations go to."""
+        self.files.make_private(self._app / layout.packs(host))
+        self.files.make_private(self._checkpoints(host))
+
+    def recovery(self, host: UUID) -> Path:
+        """Return the host's directory for all that is kept for coming back."""
+        return self._app / layout.recovery(host)
+
+    def published(self, host: UUID, known: frozenset[UUID] = frozenset()) -> set[UUID]:
+        """Return the generations that have their ``complete.json``, without those that the caller knows."""
+        return published(self._checkpoints(host), known)
+
+    def make_directory(self, host: UUID, checkpoint: UUID) -> None:
+        """Make the directory of one generation, durably."""
+        self.files.make_private(self._app / layout.checkpoint_root(host, checkpoint))
+
+    def complete(self, generation: Generation) -> None:
+        """Publish: write ``complete.json`` in one durable step."""
+        self.files.write_atomic(self._complete(generation.host_id, generation.checkpoint_id), generation.canonical_json())
+
+    def read(self, host: UUID, checkpoint: UUID) -> Generation | None:
+        """Return a generation, or ``None`` when it has no ``complete.json``: it is Incomplete, which is not the same as damaged.
+
+        Raises:
+            CheckpointCorruptError: The file is not, byte for byte, one that Jam wrote for this host and checkpoint.
+            OSError: It is there and cannot be read.
+        """
+        try:
+            with self._complete(host, checkpoint).open("rb") as stream:
+                data = stream.read(COMPLETE_BYTES + 1)
+        except FileNotFoundError:
+            return None
+        try:
+            found = Generation.model_validate_json(data)
+        except ValidationError as error:
+            raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=f"{COMPLETE} is not readable") from error
+        if found.canonical_json() != data or found.sealed() != found:
+            raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=f"{COMPLETE} does not have its checksum")
+        if (found.host_id, found.checkpoint_id) != (host, checkpoint):
+            raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=f"{COMPLETE} belongs to another generation")
+        return found
+
+    def drop_unpublished(self, host: UUID, checkpoint: UUID, pack: PackWriter) -> None:
+        """Close a pack at the end of a capture, and remove it unless its generation was published."""
+        if checkpoint in self.published(host):
+            pack.close()
+        else:
+            pack.discard()
+
+    def discard_unpublished(self, host: UUID) -> tuple[str, ...]:
+        """Remove packs that a crash left without a generation, and return their names. The caller is the host's only publisher."""
+        keep = {f"{checkpoint}{PACK_SUFFIX}" for checkpoint in self.published(host)}
+        directory = self._app / layout.packs(host)
+        left = sorted(path for path in directory.glob(f"*{PACK_SUFFIX}") if path.name not in keep) if directory.is_dir() else []
+        for path in left:
+            path.unlink(missing_ok=True)
+        return tuple(path.name for path in left)
+
+    def _checkpoints(self, host: UUID) -> Path:
+        return self.recovery(host) / "checkpoints"
+
+    def _complete(self, host: UUID, checkpoint: UUID) -> Path:
+        return self._app / layout.checkpoint_root(host, checkpoint) / COMPLETE

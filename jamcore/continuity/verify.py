@@ -1,0 +1,46 @@
+"""Proves a generation: every unit it is made of is there and has its digest (CONT-1, CONT-7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jamcore.continuity.content import leaf_bytes, read_leaf, read_leaves
+from jamcore.continuity.format import Source
+from jamcore.continuity.objects import Kind, Root, read_root, walk_tree
+from jamcore.continuity.packs import BlockDamagedError
+from jamcore.continuity.publish import Generation
+from jamcore.domain.continuity import CheckpointCorruptError
+
+
+def verify(source: Source, generation: Generation, alive: Callable[[], None] = lambda: None) -> Root:
+    """Read everything that the generation refers to and return its root.
+
+    Raises:
+        CheckpointCorruptError: Anything is missing or damaged.
+        OSError: A pack is there and cannot be read, which proves nothing about it.
+    """
+    try:
+        return _verify(source, generation, alive)
+    except (BlockDamagedError, ValueError) as error:
+        raise CheckpointCorruptError(checkpoint=str(generation.checkpoint_id), detail=str(error)) from error
+
+
+def _verify(source: Source, generation: Generation, alive: Callable[[], None]) -> Root:
+    root = read_root(source, bytes.fromhex(generation.root_digest))
+    files = bytes_total = 0
+    proven: set[tuple[bytes, int]] = set()
+    for _, entry in walk_tree(source, root):
+        alive()
+        if entry.kind is Kind.DIRECTORY:
+            continue  # its blocks are proven by being walked
+        files += 1
+        bytes_total += entry.content.size
+        for index, leaf in enumerate(read_leaves(source, entry.content)):
+            known = (leaf, leaf_bytes(entry.content.size, index))
+            if known not in proven:
+                alive()
+                read_leaf(source, entry.content, index, leaf)
+                proven.add(known)
+    if (files, bytes_total) != (root.files, root.bytes_total) or (files, bytes_total) != (generation.files, generation.bytes_total):
+        raise BlockDamagedError(digest=generation.root_digest, problem="the root counts other files than there are")
+    return root
