@@ -52,7 +52,7 @@ GenerationState = Literal["none", "verified", "incomplete", "corrupt"]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class Placement:
     """Which bytes the provider will find, why not the live ones, and where replaced files were put, if any were."""
 
     source: ResumeSource
@@ -136,7 +136,7 @@ class Activator:
         activation_plan: ActivationPlan,
         may_restore: bool = True,
         bound_s: float = limits.CHECKPOINT_WAIT_S,
-    ) -> Placed:
+    ) -> Placement:
         """Put the state in place for an exact resume: leave it as it is if it provably extends the generation, else restore.
 
         Args:
@@ -167,14 +167,14 @@ class Activator:
         hindrance = await self._in_thread(session.host_id, partial(self._hindrance, task))
         if hindrance is None:
             await self._in_thread(session.host_id, partial(_require_check, task))
-            return Placed(ResumeSource.LIVE)
+            return Placement(ResumeSource.LIVE)
         if not may_restore:
             raise ContinuityRefusedError(
                 session=str(session.id), failure="live-state", detail=f"{hindrance}, and other sessions of the host are running"
             )
         async with self._coordinators.for_host(session.host_id).exclusive("restore", bound_s):
             set_aside = await self._in_thread(session.host_id, partial(self._restore, task))
-        return Placed(ResumeSource.GENERATION, hindrance, set_aside)
+        return Placement(ResumeSource.GENERATION, hindrance, set_aside)
 
     # ---------------------------------------------------------------------------------------------------- worker thread
 
