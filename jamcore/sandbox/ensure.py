@@ -1,0 +1,110 @@
+"""Makes sure that a plan's sandbox runs and is Jam's: created, started or found running, and proven each time (OWN-1, OWN-3, OWN-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+
+import anyio
+import structlog
+
+from jamcore.domain.errors import JamError
+from jamcore.domain.limits import FINALISE_TIMEOUT_S
+from jamcore.domain.ownership import OwnerMarker, PendingCleanup
+from jamcore.domain.plan import Plan
+from jamcore.domain.sandboxes import Presence, SandboxSpec
+from jamcore.sandbox.ownership import Ownership, mcp_digest
+from jamcore.system.ids import IdSource
+
+Approve = Callable[[Plan], Awaitable[None]]
+"""Asks whoever must agree before a sandbox is created; raises a refusal when they do not."""
+
+
+class Ensured(StrEnum):
+    """What was needed."""
+
+    CREATED = "created"
+    STARTED = "started"
+    REUSED = "reused"
+
+
+async def ensure_created(
+    ownership: Ownership, plan: Plan, spec: SandboxSpec, *, ids: IdSource, approve: Approve | None = None
+) -> Ensured:
+    """Return with the plan's sandbox running and proven.
+
+    A sandbox without a marker is never taken over. After a failure a sandbox made here is gone or recorded as pending clean-up, and one
+    started here is stopped again.
+
+    Raises:
+        OwnershipMismatchError: There is a sandbox of this name that cannot be proven to be this plan's.
+        MarkerUnreadableError: The marker is damaged.
+        EngineUnknownError: It cannot be said whether there is one; nothing was done.
+        JamError: What the engine or the approval said.
+    """
+    engine, records = ownership.engine, ownership.records
+    await ownership.settle_pending(plan.name)
+    presence = await engine.presence(plan.name)
+    if presence is Presence.ABSENT:
+        if records.marker(plan.name) is not None:
+            # The engine confirms that it is gone: the marker alone is left, and proves nothing any more (OWN-3).
+            records.forget_marker(plan.name)
+        if approve is not None:
+            await approve(plan)
+        await _create(ownership, plan, spec, ids.nonce())
+        return Ensured.CREATED
+    marker, _ = ownership.verify_record(plan)
+    if presence is Presence.RUNNING:
+        await ownership.require_nonce(plan.name, marker.nonce)
+        return Ensured.REUSED
+    await engine.start(plan.name)
+    try:
+        await ownership.require_nonce(plan.name, marker.nonce)
+    except BaseException:
+        with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
+            await engine.stop(plan.name)
+        raise
+    return Ensured.STARTED
+
+
+async def _create(ownership: Ownership, plan: Plan, spec: SandboxSpec, nonce: str) -> None:
+    """Create with both proofs. The intent is on disk first, so that no kill between two effects leaves a sandbox that nobody knows."""
+    records = ownership.records
+    records.write_pending(PendingCleanup(plan=plan, nonce=nonce))
+    try:
+        await ownership.engine.create(spec)
+    except BaseException as error:
+        with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
+            await _forget_intent(ownership, plan.name, error)
+        raise
+    try:
+        await ownership.write_nonce(plan.name, nonce)
+        records.write_marker(OwnerMarker(plan=plan, nonce=nonce, mcp_digest=mcp_digest(plan)))
+    except BaseException as error:
+        with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
+            await _undo(ownership, plan.name, error)
+        raise
+    try:
+        records.forget_pending(plan.name)
+    except JamError as error:
+        # The marker is there and names the same nonce, so the next look at the record will see that nothing is pending.
+        structlog.get_logger("jam.ownership").warning("record left behind", sandbox=plan.name, code=error.code)
+
+
+async def _forget_intent(ownership: Ownership, sandbox: str, cause: BaseException) -> None:
+    """Forget the intent once the engine confirms that nothing is there. A sandbox that is there may be somebody else's: it stays."""
+    try:
+        if await ownership.engine.presence(sandbox) is Presence.ABSENT:
+            ownership.records.forget_pending(sandbox)
+    except Exception as error:  # noqa: BLE001 - the cause is what the caller must see; the record carries the rest
+        cause.add_note(f"whether {sandbox} was made cannot be said ({error}); it is recorded for clean-up")
+
+
+async def _undo(ownership: Ownership, sandbox: str, cause: BaseException) -> None:
+    """Remove what this creation made; what cannot be removed stays recorded for the next creation or start-up (OWN-5)."""
+    try:
+        await ownership.remove_confirmed(sandbox)
+        ownership.records.forget_marker(sandbox)
+        ownership.records.forget_pending(sandbox)
+    except Exception as error:  # noqa: BLE001 - the cause is what the caller must see; the record carries the rest
+        cause.add_note(f"the sandbox {sandbox} could not be removed at once ({error}); it is recorded for clean-up")

@@ -1,0 +1,222 @@
+"""Proof that a sandbox is Jam's: the host's marker, and a nonce that lies in the guest (OWN-1 to OWN-5, OWN-8).
+
+What this proof is worth: the host's marker is the authority; the nonce guards against mistakes (another sandbox of the same name, a
+disk put in place of ours), not against malice, since a guest can read, delete or copy its own nonce. Nothing that a guest says is used
+for anything but this one comparison, and a guest that destroyed its nonce does not block clean-up for ever: see
+:mod:`jamcore.sandbox.teardown`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from enum import StrEnum
+
+import anyio
+import structlog
+
+from jamcore.domain.cells import Ability
+from jamcore.domain.errors import JamError
+from jamcore.domain.limits import READ_TIMEOUT_S
+from jamcore.domain.ownership import (
+    GUEST_MARKER,
+    OwnerMarker,
+    OwnershipMismatchError,
+    PendingCleanup,
+    PlanMatch,
+    match_plans,
+)
+from jamcore.domain.plan import Owner, Plan, RuntimeHostOwner, RuntimeSessionOwner
+from jamcore.domain.sandboxes import EngineUnknownError, ExecSpec, Presence
+from jamcore.engines.port import Engine, HostView
+from jamcore.sandbox.commands import run_command
+from jamcore.sandbox.records import OwnerRecords, read_small_file
+
+PROOF_BYTES = 4096
+_WRITE_PROOF = 'umask 077 && cat > "$1.new" && mv -f -- "$1.new" "$1"'
+WRITE_PROOF_ARGV = ("/bin/sh", "-c", _WRITE_PROOF, "jam-owner", GUEST_MARKER)
+READ_PROOF_ARGV = ("/bin/cat", "--", GUEST_MARKER)
+
+
+class NonceState(StrEnum):
+    """What comparing a guest's nonce showed."""
+
+    MATCHES = "matches"
+    DIFFERS = "differs"
+    MISSING = "missing"
+
+
+class Ownership:
+    """Reads and compares proofs on one engine. It changes nothing but starting a stopped sandbox to look at it."""
+
+    def __init__(self, records: OwnerRecords, engine: Engine) -> None:
+        self.records = records
+        self.engine = engine
+        self._log = structlog.get_logger("jam.ownership")
+
+    def verify_record(self, plan: Plan) -> tuple[OwnerMarker, PlanMatch]:
+        """Compare the stored plan and the MCP registrations with the plan asked for; touches no sandbox (OWN-3, OWN-4).
+
+        Raises:
+            OwnershipMismatchError: No marker, another plan, or other registrations.
+            MarkerUnreadableError: The marker is damaged.
+        """
+        marker = self.records.marker(plan.name)
+        if marker is None:
+            raise OwnershipMismatchError(sandbox=plan.name, part="marker: there is none")
+        match = match_plans(marker.plan, plan)
+        if match is PlanMatch.DIFFERENT:
+            raise OwnershipMismatchError(sandbox=plan.name, part=f"plan: {', '.join(differing(marker.plan, plan))}")
+        if not hmac.compare_digest(marker.mcp_digest, mcp_digest(plan)):
+            raise OwnershipMismatchError(sandbox=plan.name, part="MCP registrations")
+        return marker, match
+
+    def verify_removable(self, sandbox: str, owner: Owner) -> OwnerMarker:
+        """Return the stored marker of a sandbox if it is this owner's; MCP registrations do not matter for a removal (OWN-3).
+
+        Raises:
+            OwnershipMismatchError: No marker, or somebody else's.
+            MarkerUnreadableError: The marker is damaged.
+        """
+        marker = self.records.marker(sandbox)
+        if marker is None:
+            raise OwnershipMismatchError(sandbox=sandbox, part="marker: there is none")
+        if not _same_owner(marker.plan.owner, owner):
+            raise OwnershipMismatchError(sandbox=sandbox, part="owner")
+        return marker
+
+    async def require_nonce(self, sandbox: str, nonce: str) -> None:
+        """Require that the sandbox holds this nonce.
+
+        Raises:
+            OwnershipMismatchError: It holds another one, or none.
+            EngineUnknownError, SandboxGoneError: It cannot be said.
+        """
+        state = await self.nonce_state(sandbox, nonce)
+        if state is not NonceState.MATCHES:
+            raise OwnershipMismatchError(sandbox=sandbox, part=f"nonce: {state}")
+
+    async def nonce_state(self, sandbox: str, nonce: str) -> NonceState:
+        """Compare the sandbox's nonce.
+
+        A running guest is asked. A stopped one's disk is read on the host where the engine can show it; otherwise the sandbox is
+        started for the question and stopped again.
+
+        Raises:
+            EngineUnknownError, SandboxGoneError: It cannot be said.
+        """
+        presence = await self.engine.presence(sandbox)
+        if presence is Presence.RUNNING:
+            return _compare(await self._ask_guest(sandbox), nonce)
+        if Ability.HOST_VIEW in self.engine.abilities and isinstance(self.engine, HostView):
+            return _compare(await self._look_on_host(self.engine, sandbox), nonce)
+        await self.engine.start(sandbox)
+        try:
+            return _compare(await self._ask_guest(sandbox), nonce)
+        finally:
+            with anyio.move_on_after(READ_TIMEOUT_S, shield=True):
+                await self.engine.stop(sandbox)
+
+    async def write_nonce(self, sandbox: str, nonce: str) -> None:
+        """Put the nonce into a running guest, over standard input, in a file that only the guest's user can read (OWN-1).
+
+        Raises:
+            EngineUnknownError: The guest did not confirm it.
+        """
+        spec = ExecSpec(argv=WRITE_PROOF_ARGV, cwd="/", timeout_s=READ_TIMEOUT_S)
+        result = await run_command(self.engine, sandbox, spec, stdin=proof(nonce), timeout_s=READ_TIMEOUT_S)
+        if result.code != 0:
+            raise self._unknown("write the owner's proof", f"code {result.code}, timed out: {result.timed_out}")
+
+    async def settle_pending(self, sandbox: str) -> None:
+        """Finish what an interrupted creation left: forget its record, or remove its sandbox if the nonce still matches (OWN-5).
+
+        Raises:
+            OwnershipMismatchError: There is a sandbox that cannot be proven to be that creation's; the record stays.
+            EngineUnknownError: It cannot be said; the record stays.
+        """
+        record = self.records.pending(sandbox)
+        if record is None:
+            return
+        if await self.engine.presence(sandbox) is not Presence.ABSENT and not self._completed(record):
+            await self.require_nonce(sandbox, record.nonce)
+            await self.remove_confirmed(sandbox)
+            self.records.forget_marker(sandbox)
+        self.records.forget_pending(sandbox)
+
+    async def settle_all_pending(self) -> tuple[tuple[str, JamError], ...]:
+        """Settle every interrupted creation, as at start-up; one that cannot be settled is returned and stops no other (START-1)."""
+        failed = []
+        for sandbox in self.records.all_pending():
+            try:
+                await self.settle_pending(sandbox)
+            except JamError as error:
+                self._log.warning("unfinished creation not settled", sandbox=sandbox, code=error.code)
+                failed.append((sandbox, error))
+        return tuple(failed)
+
+    async def remove_confirmed(self, sandbox: str) -> None:
+        """Remove a sandbox whose proof holds and see that it is gone.
+
+        Raises:
+            EngineUnknownError: It is still there, or that cannot be said.
+        """
+        await self.engine.remove(sandbox)
+        if await self.engine.presence(sandbox) is not Presence.ABSENT:
+            raise self._unknown("remove", f"{sandbox} is still there")
+
+    def _completed(self, record: PendingCleanup) -> bool:
+        """Whether the creation got as far as its marker, so that only the record is left over."""
+        marker = self.records.marker(record.plan.name)
+        return marker is not None and hmac.compare_digest(marker.nonce, record.nonce)
+
+    async def _ask_guest(self, sandbox: str) -> bytes | None:
+        spec = ExecSpec(argv=READ_PROOF_ARGV, cwd="/", timeout_s=READ_TIMEOUT_S)
+        result = await run_command(self.engine, sandbox, spec, timeout_s=READ_TIMEOUT_S, limit=PROOF_BYTES)
+        if result.timed_out:
+            raise self._unknown("read the owner's proof", "the guest did not answer in time")
+        return result.output if result.code == 0 else None
+
+    async def _look_on_host(self, view: HostView, sandbox: str) -> bytes | None:
+        path = view.host_path(sandbox, GUEST_MARKER)
+        try:
+            return await anyio.to_thread.run_sync(lambda: read_small_file(path, limit=PROOF_BYTES))
+        except (OSError, ValueError):
+            return None  # missing, a link, a pipe, too large: whatever the guest made of it, it is not the proof
+
+    def _unknown(self, operation: str, detail: str) -> EngineUnknownError:
+        return EngineUnknownError(engine=self.engine.name, operation=operation, detail=detail)
+
+
+def mcp_digest(plan: Plan) -> str:
+    """Return the SHA-256 over the plan's MCP registrations, in their order, in hex."""
+    registrations = [server.model_dump(mode="json") for server in plan.mcp_servers]
+    return hashlib.sha256(json.dumps(registrations, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def proof(nonce: str) -> bytes:
+    """Return the bytes of the guest's proof file."""
+    return json.dumps({"nonce": nonce}, separators=(",", ":")).encode() + b"\n"
+
+
+def differing(stored: Plan, asked: Plan) -> tuple[str, ...]:
+    """Return the names of the fields in which two plans differ; never their values."""
+    return tuple(name for name in Plan.model_fields if getattr(stored, name) != getattr(asked, name))
+
+
+def _compare(found: bytes | None, nonce: str) -> NonceState:
+    if found is None:
+        return NonceState.MISSING
+    return NonceState.MATCHES if hmac.compare_digest(found, proof(nonce)) else NonceState.DIFFERS
+
+
+def _same_owner(stored: Owner, asked: Owner) -> bool:
+    """The same owner, or the one reviewed transition: a session's Dedicated sandbox as that of the host with its UUID (OWN-4)."""
+    if stored == asked:
+        return True
+    return (
+        isinstance(stored, RuntimeSessionOwner)
+        and isinstance(asked, RuntimeHostOwner)
+        and (stored.agent_id, stored.session_id) == (asked.agent_id, asked.host_id)
+    )
