@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -40,6 +40,9 @@ class SystemService(Protocol):
 
     def shutdown(self) -> None:
         """Begin an orderly shutdown; returns at once."""
+
+    async def stopped(self) -> None:
+        """Wait until a shutdown was asked for."""
 
 
 class ProviderService(Protocol):
@@ -135,4 +138,3 @@ class Services:
     rooms: RoomService
     runs: RunService
     changes: ChangeService
-    shutdown_requested: Callable[[], bool]

@@ -19,7 +19,7 @@ from jamcore.domain.limits import FINALISE_TIMEOUT_S
 from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError, ThreadRequest
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.plugins.runtime import ProviderRuntime
-from jamcore.runtime.bringup import BringUp, BroughtUp
+from jamcore.runtime.bringup import BringUp
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.turns import TurnRunner
 
@@ -32,6 +32,8 @@ class HostWorker:
 
     def __init__(self, *, bring_up: BringUp, seats: tuple[Seat, ...], runner: TurnRunner) -> None:
         self._bring_up = bring_up
+        self._continuity = bring_up.continuity
+        self._standing = bring_up.standing
         self._runner = runner
         self._seats = {seat.session.id: seat for seat in seats}
         self._inboxes = {s: anyio.create_memory_object_stream[Turn](INBOX) for s in self._seats}
@@ -40,6 +42,7 @@ class HostWorker:
         self._runtime: ProviderRuntime | None = None
         self._final: Checkpoint | None = None
         self._dirty = False
+        self._why = "stopped"
 
     @property
     def is_stopping(self) -> bool:
@@ -86,37 +89,38 @@ class HostWorker:
 
     async def _live(self, report_up: Callable[[], None]) -> None:
         async with AsyncExitStack() as stack:
-            up = await self._bring_up.start(stack)
-            self._runtime = up.runtime
-            for seat in self._seats.values():
-                await self._bring_back(seat, up)
-            await self._bring_up.mark_live(tuple(self._seats.values()))
+            seats = tuple(self._seats.values())
+            runtime = self._runtime = await self._bring_up.start(stack, seats)
+            for seat in seats:
+                await self._bring_back(seat, runtime)
+            await self._standing.live(seats)
             report_up()
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._watch, up.runtime)
-                for seat in self._seats.values():
-                    tasks.start_soon(self._serve, seat, up.runtime)
+                tasks.start_soon(self._watch, runtime)
+                for seat in seats:
+                    tasks.start_soon(self._serve, seat, runtime)
                 await self._stopping.wait()
                 await self._quieten()
                 tasks.cancel_scope.cancel()
 
-    async def _bring_back(self, seat: Seat, up: BroughtUp) -> None:
+    async def _bring_back(self, seat: Seat, runtime: ProviderRuntime) -> None:
         """Resume the seat's thread exactly, or fail with an observation (CONT-1, CONT-7)."""
         expected = seat.session.provider_identity
         if expected is None:
-            await self._bring_up.settle_unbound(seat)
+            await self._continuity.settle(seat, ())
             return
         request = ThreadRequest(cwd=seat.workspace.guest_path, model=seat.session.model)
         try:
-            state = await up.runtime.resume_thread(ProviderIdentity(expected), request)
+            state = await runtime.resume_thread(ProviderIdentity(expected), request)
         except JamError as error:
-            await self._bring_up.observe(seat, reported=None, detail=f"{error.code}: {error}")
+            await self._continuity.observe(seat, reported=None, detail=str(error))
             raise ResumeFailedError(session=str(seat.session.id), expected=expected, reported=error.code) from error
-        await self._bring_up.observe(seat, reported=state.identity, detail="")
+        await self._continuity.observe(seat, reported=state.identity, detail="")
         if state.identity != expected:
             raise ResumeFailedError(session=str(seat.session.id), expected=expected, reported=state.identity)
         seat.identity = ProviderIdentity(expected)
-        if await self._bring_up.settle_bound(seat, state.turns):
+        self._dirty = True
+        if await self._continuity.settle(seat, state.turns):
             await self._capture(CheckpointReason.AFTER_TURN, seat)
 
     async def _serve(self, seat: Seat, runtime: ProviderRuntime) -> None:
@@ -150,23 +154,23 @@ class HostWorker:
         """Open a thread and publish a generation that names it, so that a kill in the first turn can be resumed (CONT-7)."""
         request = ThreadRequest(cwd=seat.workspace.guest_path, model=seat.session.model)
         identity = provider_identity((await runtime.open_thread(request)).identity)
-        await self._bring_up.capture(CheckpointReason.FIRST_TURN, identities={seat.session.id: identity})
+        await self._continuity.capture(CheckpointReason.FIRST_TURN, {seat.session.id: identity})
         return identity
 
     async def _capture(self, reason: CheckpointReason, seat: Seat) -> None:
         """Checkpoint; a failure is said in the room and tried once more before the stop (START-5)."""
         try:
-            await self._bring_up.capture(reason)
+            await self._continuity.capture(reason)
             self._dirty = False
         except JamError as error:
             self._dirty = True
-            await self._bring_up.say(seat.room_id, error.code, f"the checkpoint after this turn failed: {error}")
+            await self._standing.say((seat,), error.code, f"the checkpoint after this turn failed: {error}")
 
     async def _watch(self, runtime: ProviderRuntime) -> None:
         reason = await runtime.closed()
         if not self._stopping.is_set():
-            for seat in self._seats.values():
-                await self._bring_up.say(seat.room_id, "provider.gone", reason)
+            self._why = f"the provider ended: {reason}"
+            await self._standing.say(tuple(self._seats.values()), "provider.gone", reason)
         self._stopping.set()
 
     async def _quieten(self) -> None:
@@ -179,11 +183,12 @@ class HostWorker:
                     await seat.idle.wait()
 
     async def _finalise(self) -> None:
+        """Checkpoint what is not yet safe, then park. The provider is closed by now, so nothing needs to be frozen."""
         seats = tuple(self._seats.values())
         if self._dirty:
+            self._continuity.melt()
             try:
-                self._final = await self._bring_up.capture(CheckpointReason.BEFORE_STOP)
+                self._final = await self._continuity.capture(CheckpointReason.BEFORE_STOP)
             except JamError as error:
-                for seat in seats:
-                    await self._bring_up.say(seat.room_id, error.code, f"the final checkpoint failed: {error}")
-        await self._bring_up.park(seats)
+                await self._standing.say(seats, error.code, f"the final checkpoint failed: {error}")
+        await self._bring_up.park(seats, self._why)

@@ -71,6 +71,11 @@ class Files:
             shutil.rmtree(path)
             self.sync_directory(path.parent)
 
+    def free_bytes(self, path: Path) -> int:
+        """Return how many bytes an ordinary user may still write on the file system of ``path``."""
+        stat = os.statvfs(path)
+        return stat.f_bavail * stat.f_frsize
+
     def sync(self, descriptor: int) -> None:
         """Flush a file's bytes to the disk."""
         os.fsync(descriptor)

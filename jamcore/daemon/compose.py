@@ -1,0 +1,120 @@
+"""The composition root: the only place that calls the constructors of services. Two daemons in one process share nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import anyio
+
+from jamcore.daemon.changes import Changes
+from jamcore.daemon.credentials import Credentials
+from jamcore.daemon.enginehouse import EngineHouse
+from jamcore.daemon.hosts import HostWorkers
+from jamcore.daemon.identity import daemon_identity
+from jamcore.daemon.options import DaemonOptions
+from jamcore.daemon.providers import Providers
+from jamcore.daemon.recovery import Recovery
+from jamcore.daemon.resolve import Resolver
+from jamcore.daemon.rooms import Rooms
+from jamcore.daemon.runs import Runs
+from jamcore.daemon.services import Services
+from jamcore.daemon.startup import start_up
+from jamcore.daemon.system import SystemStatus
+from jamcore.domain import layout
+from jamcore.engines.port import EngineContext
+from jamcore.engines.registry import EngineRegistry
+from jamcore.plugins.manager import ProviderManager
+from jamcore.runs.change_request import ChangeBuilder
+from jamcore.runtime.allocator import Allocator
+from jamcore.runtime.feed import RoomFeed
+from jamcore.runtime.pool import worker_pool
+from jamcore.runtime.provision import SessionProvisioner
+from jamcore.runtime.worktree import WorkTrees
+from jamcore.sandbox.toolchain import Toolchains
+from jamcore.store import open_store
+from jamcore.workspace.provision import Provisioner
+
+
+@asynccontextmanager
+async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
+    """Build everything, run the start-up steps, and yield the services; at the end every host is parked and everything is closed.
+
+    The caller owns the app directory (its lock) for as long as the context is open.
+
+    Raises:
+        JamError: Something that the daemon cannot do without is not usable.
+    """
+    identity = daemon_identity(options.app, files=options.files, ids=options.ids)
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(
+            open_store(
+                options.database_url or options.app / layout.DATABASE,
+                files=options.files,
+                clock=options.clock,
+                daemon_id=identity,
+            )
+        )
+        plugins = ProviderManager()
+        await plugins.load()
+        engines = await _open_engines(stack, options)
+        credentials = Credentials(options.app, files=options.files, environment=options.environment)
+        for name in plugins.names():
+            if spec := plugins.provider(name).description.credential:
+                credentials.know(spec)
+        toolchains = Toolchains(options.app, files=options.files, wheel_directory=options.wheel_directory)
+        feed = RoomFeed(store)
+        work_trees = WorkTrees(app=options.app, files=options.files)
+        provisioner = SessionProvisioner(
+            store=store, layout=Provisioner(options.app, files=options.files), clock=options.clock, ids=options.ids
+        )
+        hosts = HostWorkers(
+            options, store=store, feed=feed, plugins=plugins, engines=engines, credentials=credentials, work_trees=work_trees
+        )
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(tasks.cancel_scope.cancel)
+        pool = await stack.enter_async_context(worker_pool(hosts.make))
+        status = SystemStatus(
+            options, identity=identity, engines=engines, plugins=plugins, toolchains=toolchains, credentials=credentials
+        )
+        rooms = Rooms(
+            store=store,
+            feed=feed,
+            pool=pool,
+            resolver=Resolver(plugins=plugins, engines=engines, toolchains=toolchains, credentials=credentials),
+            allocator=Allocator(store=store, clock=options.clock, ids=options.ids),
+            provisioner=provisioner,
+            clock=options.clock,
+        )
+        changes = Changes(
+            options.app,
+            store=store,
+            engines=engines,
+            work_trees=work_trees,
+            builder=ChangeBuilder(options.app, files=options.files),
+            clock=options.clock,
+        )
+        runs = Runs(store=store, rooms=rooms, changes=changes, feed=feed, tasks=tasks)
+        recovery = Recovery(options, store=store, engines=engines, hosts=hosts, provisioner=provisioner, runs=runs)
+        status.remember(await start_up(recovery.steps()))
+        stack.callback(feed.announce_all)
+        yield Services(
+            system=status,
+            providers=Providers(plugins=plugins, engines=engines, toolchains=toolchains),
+            credentials=credentials,
+            rooms=rooms,
+            runs=runs,
+            changes=changes,
+        )
+
+
+async def _open_engines(stack: AsyncExitStack, options: DaemonOptions) -> EngineHouse:
+    """Open every installed engine, each with private directories of its own."""
+    registry = EngineRegistry()
+    registry.load()
+    opened = {}
+    for name, plugin in registry.plugins().items():
+        root = options.files.make_private(options.app / layout.engine_root(name))
+        runtime = options.files.make_private(root / "runtime")
+        opened[name] = await stack.enter_async_context(plugin.open(EngineContext(root=root, runtime=runtime)))
+    return EngineHouse(opened, preferred=options.engine)

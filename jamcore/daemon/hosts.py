@@ -1,0 +1,146 @@
+"""Makes the worker of a stored host: joins its records, its plugin, its engine and the daemon's shared objects."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from uuid import UUID
+
+from jamcore.continuity.activate import Activator
+from jamcore.continuity.broker import CheckpointBroker, Freeze
+from jamcore.continuity.coordinator import Coordinators
+from jamcore.continuity.observe import Observer
+from jamcore.continuity.publish import Generations
+from jamcore.daemon.credentials import Credentials
+from jamcore.daemon.enginehouse import EngineHouse
+from jamcore.daemon.options import DaemonOptions
+from jamcore.domain import layout
+from jamcore.domain.cells import Ability
+from jamcore.domain.plan import ModelEndpoint, Plan
+from jamcore.domain.providers import CredentialMissingError
+from jamcore.domain.sessions import RuntimeHost, RuntimeSession, SessionWorkspace
+from jamcore.egress.relay import Relay, RelayCredential
+from jamcore.engines.port import Engine, Freezes
+from jamcore.plugins.manager import ProviderManager
+from jamcore.runtime.bringup import BringUp
+from jamcore.runtime.continuity import HostContinuity
+from jamcore.runtime.feed import RoomFeed
+from jamcore.runtime.seat import Seat
+from jamcore.runtime.standing import HostStanding
+from jamcore.runtime.turns import TurnRunner
+from jamcore.runtime.worker import HostWorker
+from jamcore.runtime.worktree import WorkTrees
+from jamcore.sandbox.ownership import Ownership
+from jamcore.sandbox.prepare import Preparer
+from jamcore.sandbox.records import OwnerRecords
+from jamcore.store import Repos, Store
+
+
+class HostWorkers:
+    """Holds what all workers of one daemon share: coordinators, broker, activator, observer."""
+
+    def __init__(
+        self,
+        options: DaemonOptions,
+        *,
+        store: Store,
+        feed: RoomFeed,
+        plugins: ProviderManager,
+        engines: EngineHouse,
+        credentials: Credentials,
+        work_trees: WorkTrees,
+    ) -> None:
+        self._options = options
+        self._store = store
+        self._feed = feed
+        self._plugins = plugins
+        self._engines = engines
+        self._credentials = credentials
+        self._work_trees = work_trees
+        self._coordinators = Coordinators()
+        generations = Generations(options.app, files=options.files)
+        self.broker = CheckpointBroker(
+            generations, store=store, coordinators=self._coordinators, crash=options.crash, clock=options.clock, ids=options.ids
+        )
+        self._activator = Activator(
+            generations,
+            broker=self.broker,
+            store=store,
+            coordinators=self._coordinators,
+            crash=options.crash,
+            clock=options.clock,
+            ids=options.ids,
+        )
+        self._observer = Observer(store)
+
+    def ownership(self, engine: Engine) -> Ownership:
+        """Return the owner records joined with an engine."""
+        return Ownership(OwnerRecords(self._options.app, files=self._options.files), engine)
+
+    async def make(self, host_id: UUID) -> HostWorker:
+        """Return the worker of a host, not started.
+
+        Raises:
+            UnknownProviderError, EngineUnavailableError: The host's plugin or engine is not there any more.
+        """
+        host, rows = await self._store.read(partial(_rows, host_id))
+        plan = Plan.model_validate_json(host.plan_json)
+        hooks, engine = self._plugins.provider(host.provider), self._engines.get(host.engine)
+        continuity = HostContinuity(
+            host=host,
+            hooks=hooks,
+            state_root=self._options.app / layout.provider_state(host.id, host.provider),
+            scratch_root=self._options.app / layout.guest_disk(host.id) / "home",
+            program_version=plan.toolchain.version if plan.toolchain else "unknown",
+            freeze=_freeze(engine, plan.name),
+            broker=self.broker,
+            activator=self._activator,
+            observer=self._observer,
+            store=self._store,
+            feed=self._feed,
+            clock=self._options.clock,
+            ids=self._options.ids,
+        )
+        bring_up = BringUp(
+            plan=plan,
+            hooks=hooks,
+            engine=engine,
+            preparer=Preparer(
+                self._options.app, ownership=self.ownership(engine), files=self._options.files, ids=self._options.ids
+            ),
+            open_route=self._open_route,
+            continuity=continuity,
+            standing=HostStanding(host=host, store=self._store, feed=self._feed),
+            work_trees=self._work_trees,
+        )
+        runner = TurnRunner(
+            store=self._store, feed=self._feed, clock=self._options.clock, coordinator=self._coordinators.for_host(host.id)
+        )
+        seats = tuple(Seat(session=session, workspace=workspace, room_id=room) for session, workspace, room in rows)
+        return HostWorker(bring_up=bring_up, seats=seats, runner=runner)
+
+    def _open_route(self, endpoint: ModelEndpoint) -> AbstractAsyncContextManager[Relay]:
+        """Open the relay of an endpoint with its credential as it is now; the secret stays in the daemon (ENV-4)."""
+        if endpoint.credential is None:
+            return Relay.open(endpoint, credential=None)
+        secret = self._credentials.secret(endpoint.credential)
+        spec = self._credentials.spec(endpoint.credential)
+        if secret is None:
+            names = spec.environment_names if spec else (f"JAM_CREDENTIAL_{endpoint.credential.upper()}",)
+            raise CredentialMissingError(credential=endpoint.credential, variables=names)
+        header, prefix = (spec.header, spec.prefix) if spec else ("authorization", "Bearer ")
+        return Relay.open(endpoint, credential=RelayCredential(header=header, value=prefix + secret))
+
+
+def _freeze(engine: Engine, sandbox: str) -> Freeze | None:
+    if Ability.FREEZE in engine.abilities and isinstance(engine, Freezes):
+        return partial(engine.frozen, sandbox)
+    return None
+
+
+def _rows(host_id: UUID, repos: Repos) -> tuple[RuntimeHost, list[tuple[RuntimeSession, SessionWorkspace, UUID]]]:
+    rows = [
+        (session, repos.workspaces.of_session(session.id), repos.bindings.live_of_session(session.id).room_id)
+        for session in repos.sessions.of_host(host_id)
+    ]
+    return repos.hosts.get(host_id), rows

@@ -1,0 +1,30 @@
+"""What the composition root is told: resolved from the settings by the daemon's entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jamcore.journal.points import CrashPoints, NoCrash
+from jamcore.system.clock import Clock, SystemClock
+from jamcore.system.files import Files
+from jamcore.system.ids import IdSource, SystemIds
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonOptions:
+    """Places, choices and seams. The seams have their real implementation as default; tests replace them."""
+
+    app: Path
+    runtime: Path
+    version: str
+    pid: int
+    environment: Mapping[str, str]
+    engine: str | None = None
+    wheel_directory: Path | None = None
+    database_url: str | None = None
+    files: Files = field(default_factory=Files)
+    clock: Clock = field(default_factory=SystemClock)
+    ids: IdSource = field(default_factory=SystemIds)
+    crash: CrashPoints = field(default_factory=NoCrash)

@@ -1,0 +1,64 @@
+"""Provider plugins as clients see them."""
+
+from __future__ import annotations
+
+from jamcore.daemon.enginehouse import EngineHouse
+from jamcore.domain.providers import PluginReport, ToolchainMissingError
+from jamcore.domain.requests import CellRow, InstalledToolchain, ProviderView
+from jamcore.plugins.manager import ProviderManager
+from jamcore.sandbox.toolchain import Toolchains
+
+
+class Providers:
+    """See :class:`~jamcore.daemon.services.ProviderService`."""
+
+    def __init__(self, *, plugins: ProviderManager, engines: EngineHouse, toolchains: Toolchains) -> None:
+        self._plugins = plugins
+        self._engines = engines
+        self._toolchains = toolchains
+
+    async def cells(self) -> tuple[CellRow, ...]:
+        """Return the table, with the engines whose abilities suffice for each cell."""
+        engines = self._engines.all()
+        return tuple(
+            CellRow(provider=name, cell=cell, engines=tuple(e.name for e in engines if cell.needs() <= e.abilities))
+            for name, cell in self._plugins.table().rows()
+        )
+
+    async def list(self) -> tuple[ProviderView, ...]:
+        """Return every plugin, also the ones that were not loaded."""
+        return tuple(self._view(report) for report in self._plugins.reports())
+
+    async def install(self, provider: str) -> InstalledToolchain:
+        """Get the provider's pinned program.
+
+        Raises:
+            UnknownProviderError: No such provider.
+            ToolchainMissingError: It has none, or none for this machine.
+        """
+        spec = self._plugins.provider(provider).description.toolchain
+        if spec is None:
+            raise ToolchainMissingError(provider=provider, problem="the plugin names no program to install")
+        return await self._toolchains.install(provider, spec)
+
+    def _view(self, report: PluginReport) -> ProviderView:
+        loaded = report.state == "loaded" and report.name in self._plugins.names()
+        description = self._plugins.provider(report.name).description if loaded else None
+        spec = description.toolchain if description else None
+        installed = False
+        if spec is not None:
+            try:
+                self._toolchains.require(report.name, spec)
+                installed = True
+            except ToolchainMissingError:
+                installed = False
+        return ProviderView(
+            name=report.name,
+            title=description.title if description else report.name,
+            state=report.state,
+            distribution=report.distribution,
+            version=report.version,
+            program_version=spec.version if spec else None,
+            installed=installed,
+            problems=report.violations,
+        )

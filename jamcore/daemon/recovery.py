@@ -1,0 +1,84 @@
+"""The bodies of the start-up steps: what a daemon that died may have left (START-1)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from jamcore.daemon.enginehouse import EngineHouse
+from jamcore.daemon.hosts import HostWorkers
+from jamcore.daemon.options import DaemonOptions
+from jamcore.daemon.runs import Runs
+from jamcore.daemon.startup import ORDER, StartStep
+from jamcore.domain.errors import JamError
+from jamcore.domain.events import SessionNotice
+from jamcore.domain.sessions import HostState, SessionState
+from jamcore.runtime.provision import SessionProvisioner
+from jamcore.store import Repos, Store
+
+Problems = tuple[tuple[object, JamError], ...]
+
+
+class Recovery:
+    """Built once; every step may run again after another death."""
+
+    def __init__(
+        self,
+        options: DaemonOptions,
+        *,
+        store: Store,
+        engines: EngineHouse,
+        hosts: HostWorkers,
+        provisioner: SessionProvisioner,
+        runs: Runs,
+    ) -> None:
+        self._options = options
+        self._store = store
+        self._engines = engines
+        self._hosts = hosts
+        self._provisioner = provisioner
+        self._runs = runs
+
+    def steps(self) -> tuple[StartStep, ...]:
+        """Return the steps in their order."""
+        bodies = (self._clean_ups, self._left_hosts, self._publications, self._provisioner.replay, self._unfinished_runs)
+        return tuple(StartStep(name, body) for name, body in zip(ORDER, bodies, strict=True))
+
+    async def _clean_ups(self) -> Problems:
+        """Remove sandboxes whose marker could not be written, if the guest's nonce still proves them (OWN-5)."""
+        problems: list[tuple[object, JamError]] = []
+        for engine in self._engines.all():
+            problems.extend(await self._hosts.ownership(engine).settle_all_pending())
+        return tuple(problems)
+
+    async def _left_hosts(self) -> Problems:
+        """No worker lives yet, so no host is live: mark those that a dead daemon left so, and say it in their rooms."""
+
+        def write(repos: Repos) -> None:
+            for host in repos.hosts.list():
+                if host.state in (HostState.ACTIVE, HostState.PROVISIONING):
+                    repos.hosts.move(host.id, HostState.PARKED)
+                for session in repos.sessions.of_host(host.id):
+                    repos.leases.release(host.id, session.id)
+                    if session.state is SessionState.LIVE:
+                        repos.sessions.move(session.id, SessionState.DORMANT)
+                        room = repos.bindings.live_of_session(session.id).room_id
+                        notice = SessionNotice(code="session.interrupted", detail="the daemon ended; resume the room to go on")
+                        repos.events.append(room, None, [notice])
+
+        await self._store.transact(write)
+        return ()
+
+    async def _publications(self) -> Problems:
+        """Record generations that were complete and had no row, drop packs that were not (CONT-4)."""
+        problems: list[tuple[object, JamError]] = []
+        hosts: tuple[UUID, ...] = await self._store.read(lambda repos: tuple(host.id for host in repos.hosts.list()))
+        for host in hosts:
+            try:
+                await self._hosts.broker.repair(host)
+            except JamError as error:
+                problems.append((host, error))
+        return tuple(problems)
+
+    async def _unfinished_runs(self) -> Problems:
+        await self._runs.finish_interrupted()
+        return ()

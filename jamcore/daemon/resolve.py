@@ -1,0 +1,79 @@
+"""Turns a room request into things that exist: the plugin, a healthy engine, the installed program, the repository's commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from jamcore.daemon.credentials import Credentials
+from jamcore.daemon.enginehouse import EngineHouse
+from jamcore.domain.cells import Cell, WorkspaceChoice, WorkspaceSource
+from jamcore.domain.plan import Toolchain
+from jamcore.domain.providers import CredentialMissingError
+from jamcore.domain.requests import RoomRequest
+from jamcore.plugins.manager import ProviderManager
+from jamcore.plugins.provider import ProviderHooks
+from jamcore.runtime.allocator import Resolved
+from jamcore.sandbox.planning import EngineFacts
+from jamcore.sandbox.toolchain import Toolchains
+from jamcore.workspace.repository import RepositoryFacts, inspect_repository
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """Every check that can be made before anything exists. The order is the one in which a person can act on the answers."""
+
+    plugins: ProviderManager
+    engines: EngineHouse
+    toolchains: Toolchains
+    credentials: Credentials
+
+    async def resolve(self, request: RoomRequest) -> Resolved:
+        """Look at everything the request names.
+
+        Raises:
+            UnknownProviderError, NoSuchCellError, EngineLacksAbilityError: The combination (CAP-4).
+            EngineUnavailableError: No engine, or not the named one.
+            InvalidInputError, RefusalError: The path or the repository (CAP-7).
+            CredentialMissingError, ToolchainMissingError: A readiness gate.
+        """
+        hooks = self.plugins.provider(request.provider)
+        engine = EngineFacts.of(await self.engines.choose(request.engine))
+        table = self.plugins.table()
+        cell = Cell(configuration=request.configuration, workspace=request.workspace, placement=request.placement)
+        table.require(request.provider, cell, engine=engine.name, abilities=engine.abilities)
+        WorkspaceChoice(source=request.workspace, path=request.path).require_complete()
+        facts = await self._repository(request)
+        await self._require_credential(request, hooks)
+        return Resolved(
+            request=request,
+            hooks=hooks,
+            engine=engine,
+            table=table,
+            toolchain=self._toolchain(hooks),
+            path=str(facts.root) if facts else request.path,
+            commit=facts.commit if facts and request.workspace is WorkspaceSource.PRIVATE_HOST_CLONE else None,
+        )
+
+    async def _repository(self, request: RoomRequest) -> RepositoryFacts | None:
+        if request.workspace is not WorkspaceSource.PRIVATE_HOST_CLONE or request.path is None:
+            return None
+        return await inspect_repository(Path(request.path), allow_dirty=request.allow_dirty)
+
+    def _toolchain(self, hooks: ProviderHooks) -> Toolchain | None:
+        spec = hooks.description.toolchain
+        return None if spec is None else self.toolchains.require(hooks.name, spec)
+
+    async def _require_credential(self, request: RoomRequest, hooks: ProviderHooks) -> None:
+        """Refuse early what would fail in the first turn: a model endpoint whose credential is not there."""
+        if request.endpoint is not None:
+            name = request.endpoint.credential
+            if name is not None and not self.credentials.view(name).present:
+                raise CredentialMissingError(credential=name, variables=(f"JAM_CREDENTIAL_{name.upper()}",))
+            return
+        spec = hooks.description.credential
+        if spec is None:
+            return
+        report = await hooks.check_credentials(self.credentials.view(spec.name))
+        if not report.ready:
+            raise CredentialMissingError(credential=spec.name, variables=spec.environment_names)

@@ -1,0 +1,201 @@
+"""Rooms as clients see them: made, spoken to, parked, brought back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import ClassVar
+
+import anyio
+
+from jamcore.daemon.resolve import Resolver
+from jamcore.daemon.views import RoomRecords, room_records
+from jamcore.domain.errors import InvalidInputError, RefusalError
+from jamcore.domain.events import RoomEvent, TurnStateChanged, UserSaid
+from jamcore.domain.limits import TURN_TEXT_CHARACTERS
+from jamcore.domain.requests import RoomRequest, RoomView, SessionInspection, StopResult, TurnRequest
+from jamcore.domain.sessions import Turn, TurnState
+from jamcore.runtime.allocator import Allocator, require_same_request
+from jamcore.runtime.feed import RoomFeed
+from jamcore.runtime.pool import WorkerPool
+from jamcore.runtime.provision import SessionProvisioner
+from jamcore.runtime.turns import TurnRunner
+from jamcore.store import Repos, Store
+from jamcore.system.clock import Clock
+
+
+@dataclass(eq=False)
+class RoomBusyError(RefusalError):
+    """Too many turns wait in this room already."""
+
+    code: ClassVar[str] = "conflict.room_busy"
+    hint: ClassVar[str] = "Wait for the running turn, or interrupt it with `jam room interrupt`."
+
+    room: str
+
+
+class Rooms:
+    """See :class:`~jamcore.daemon.services.RoomService`."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        feed: RoomFeed,
+        pool: WorkerPool,
+        resolver: Resolver,
+        allocator: Allocator,
+        provisioner: SessionProvisioner,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._feed = feed
+        self._pool = pool
+        self._resolver = resolver
+        self._allocator = allocator
+        self._provisioner = provisioner
+        self._clock = clock
+        self._creating = anyio.Lock()
+
+    async def create(self, request: RoomRequest) -> RoomView:
+        """Allocate, provision and bring up a room. A failed bring-up leaves the parked room, so nothing is lost (PREP-5)."""
+        async with self._creating:  # two exact retries at once must not allocate twice
+            found = await self._store.read(lambda repos: repos.rooms.find_id(request.id))
+            if found is not None:
+                require_same_request(found, request)
+            else:
+                allocation = await self._allocator.allocate(await self._resolver.resolve(request))
+                await self._provisioner.provision(allocation.operation.id)
+        return await self.resume(str(request.id))
+
+    async def list(self) -> tuple[RoomView, ...]:
+        """Return all rooms, newest first."""
+
+        def read(repos: Repos) -> list[RoomRecords]:
+            return [room_records(repos, room) for room in repos.rooms.list()]
+
+        return tuple(self._view(records) for records in await self._store.read(read))
+
+    async def get(self, ref: str) -> RoomView:
+        """Return one room."""
+        return self._view(await self._records(ref))
+
+    async def say(self, ref: str, request: TurnRequest) -> Turn:
+        """Accept a turn; a parked room is brought back first, exactly or not at all."""
+        if not request.text.strip():
+            raise InvalidInputError(field="text", problem="a message cannot be empty")
+        if len(request.text) > TURN_TEXT_CHARACTERS:
+            raise InvalidInputError(field="text", problem=f"a message has at most {TURN_TEXT_CHARACTERS} characters")
+        records = await self._records(ref)
+        if known := await self._store.read(lambda repos: repos.turns.find_id(request.id)):
+            return await self._store.transact(lambda repos: repos.turns.accept(_turn(records, request, known)))
+        worker = await self._pool.start(records.host.id)
+        turn = await self._accept(records, request)
+        try:
+            worker.submit(turn)
+        except anyio.WouldBlock as error:
+            await self._settle_refused(turn)
+            raise RoomBusyError(room=records.room.name) from error
+        return turn
+
+    async def turns(self, ref: str) -> tuple[Turn, ...]:
+        """Return the turns of a room, oldest first."""
+        records = await self._records(ref)
+        return await self._store.read(lambda repos: tuple(repos.turns.of_session(records.session.id)))
+
+    async def interrupt(self, ref: str) -> RoomView:
+        """Interrupt what runs."""
+        records = await self._records(ref)
+        if worker := self._pool.get(records.host.id):
+            await worker.interrupt(records.session.id)
+        return await self.get(ref)
+
+    async def stop(self, ref: str) -> StopResult:
+        """Checkpoint and park."""
+        records = await self._records(ref)
+        live = self._pool.get(records.host.id) is not None
+        checkpoint = await self._pool.stop(records.host.id)
+        return StopResult(room=await self.get(ref), checkpoint=checkpoint, outcome="parked" if live else "already-parked")
+
+    async def resume(self, ref: str) -> RoomView:
+        """Bring the session back exactly, or refuse."""
+        records = await self._records(ref)
+        await self._provisioner.require_ready(records.workspace)
+        await self._pool.start(records.host.id)
+        return await self.get(ref)
+
+    async def inspect(self, ref: str) -> SessionInspection:
+        """Return the evidence about a session's continuity."""
+        records = await self._records(ref)
+        session, host = records.session.id, records.host.id
+
+        def read(repos: Repos) -> SessionInspection:
+            return SessionInspection(
+                room=self._view(records),
+                decision=repos.activations.latest_of_session(session),
+                checkpoints=tuple(repos.checkpoints.of_host(host)),
+                observations=tuple(repos.observations.of_session(session)),
+                turns=tuple(repos.turns.of_session(session)),
+            )
+
+        return await self._store.read(read)
+
+    def events(self, ref: str, *, after: int, follow: bool) -> AbstractAsyncContextManager[AsyncIterator[RoomEvent]]:
+        """Stream the room's events."""
+        return self._feed.following_ref(ref, after=after, follow=follow)
+
+    async def _records(self, ref: str) -> RoomRecords:
+        return await self._store.read(lambda repos: room_records(repos, repos.rooms.find(ref)))
+
+    def _view(self, records: RoomRecords) -> RoomView:
+        worker = self._pool.get(records.host.id)
+        return RoomView(
+            room=records.room,
+            session=records.session,
+            host=records.host,
+            workspace=records.workspace,
+            live=worker is not None,
+            busy=worker is not None and worker.seat(records.session.id).running is not None,
+            last_turn=records.last_turn,
+            last_seq=records.last_seq,
+        )
+
+    async def _accept(self, records: RoomRecords, request: TurnRequest) -> Turn:
+        turn = _turn(records, request, None, at=self._clock)
+
+        def write(repos: Repos) -> Turn:
+            accepted = repos.turns.accept(turn)
+            said = (UserSaid(text=request.text), TurnStateChanged(state=TurnState.ACCEPTED))
+            repos.events.append(records.room.id, turn.id, said)
+            return accepted
+
+        accepted = await self._store.transact(write)
+        self._feed.announce(records.room.id)
+        return accepted
+
+    async def _settle_refused(self, turn: Turn) -> None:
+        runner = TurnRunner(store=self._store, feed=self._feed, clock=self._clock)
+        await runner.settle(turn, TurnState.FAILED, "too many turns wait in this room")
+
+
+def _turn(records: RoomRecords, request: TurnRequest, known: Turn | None, *, at: Clock | None = None) -> Turn:
+    """Build the turn to accept; for a known id with its stored time, so that an exact retry is equal and another is a conflict."""
+    if known is not None:
+        return known.model_copy(update={"text": request.text, "room_id": records.room.id, "session_id": records.session.id})
+    assert at is not None
+    return Turn(
+        id=request.id,
+        room_id=records.room.id,
+        session_id=records.session.id,
+        text=request.text,
+        state=TurnState.ACCEPTED,
+        provider_turn=None,
+        detail="",
+        checkpoint_id=None,
+        workspace_digest=None,
+        process_epoch=records.host.fence_epoch,
+        accepted_at=at.now(),
+        ended_at=None,
+    )
+

@@ -1,0 +1,125 @@
+"""The daemon about itself: who it is, what this machine can do, and its end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import anyio
+
+from jamcore.daemon.credentials import Credentials
+from jamcore.daemon.enginehouse import EngineHouse
+from jamcore.daemon.options import DaemonOptions
+from jamcore.domain.ids import DaemonId
+from jamcore.domain.providers import ToolchainMissingError
+from jamcore.domain.requests import DoctorReport, FindingView, Health
+from jamcore.domain.sandboxes import Finding
+from jamcore.plugins.manager import ProviderManager
+from jamcore.sandbox.toolchain import Toolchains
+from jamcore.system.process import run_bounded
+
+LEAST_FREE_BYTES = 2 << 30
+"""A provider's program unpacked is a few hundred MB; below this a first session is likely to fill the disk."""
+GIT_TIMEOUT_S = 10.0
+
+
+class SystemStatus:
+    """See :class:`~jamcore.daemon.services.SystemService`."""
+
+    def __init__(
+        self,
+        options: DaemonOptions,
+        *,
+        identity: DaemonId,
+        engines: EngineHouse,
+        plugins: ProviderManager,
+        toolchains: Toolchains,
+        credentials: Credentials,
+    ) -> None:
+        self._options = options
+        self._identity = identity
+        self._engines = engines
+        self._plugins = plugins
+        self._toolchains = toolchains
+        self._credentials = credentials
+        self._started: datetime = options.clock.now()
+        self._stopping = anyio.Event()
+        self._problems: tuple[str, ...] = ()
+
+    async def health(self) -> Health:
+        """Say who answers."""
+        return Health(
+            daemon_id=self._identity,
+            version=self._options.version,
+            pid=self._options.pid,
+            started_at=self._started,
+            app_directory=str(self._options.app),
+        )
+
+    async def doctor(self) -> DoctorReport:
+        """Look at everything; healthy means that at least one provider can run in at least one engine."""
+        findings = [self._disk(), await self._git()]
+        usable = False
+        for health in await self._engines.health():
+            usable = usable or health.usable
+            findings.extend(health.findings)
+        loaded = False
+        for report in self._plugins.reports():
+            loaded = loaded or report.state == "loaded"
+            findings.append(report.finding())
+        for name in self._plugins.names():
+            findings.extend(self._provider(name))
+        findings.extend(
+            Finding(subject="start-up", ok=False, detail=problem, hint="The record is kept as it is; see the daemon's log.")
+            for problem in self._problems
+        )
+        views = tuple(FindingView(subject=f.subject, ok=f.ok, detail=f.detail, hint=f.hint) for f in findings)
+        return DoctorReport(healthy=usable and loaded, findings=views)
+
+    def shutdown(self) -> None:
+        """Begin an orderly shutdown."""
+        self._stopping.set()
+
+    async def stopped(self) -> None:
+        """Wait until a shutdown was asked for."""
+        await self._stopping.wait()
+
+    def remember(self, problems: tuple[str, ...]) -> None:
+        """Keep what start-up met, for the doctor."""
+        self._problems = problems
+
+    def _disk(self) -> Finding:
+        free = self._options.files.free_bytes(self._options.app)
+        return Finding(
+            subject="disk of the app directory",
+            ok=free >= LEAST_FREE_BYTES,
+            detail=f"{free / (1 << 30):.1f} GiB free at {self._options.app}",
+            hint="" if free >= LEAST_FREE_BYTES else "Free some space, or set JAM_HOME to a directory on a larger disk.",
+        )
+
+    async def _git(self) -> Finding:
+        try:
+            done = await run_bounded(
+                ("git", "--version"), cwd="/", env={"PATH": self._options.environment.get("PATH", "/usr/bin:/bin")},
+                limit_bytes=4096, timeout_s=GIT_TIMEOUT_S,
+            )
+        except OSError as error:
+            return Finding(subject="git", ok=False, detail=error.strerror or str(error), hint="Install git.")
+        return Finding(subject="git", ok=done.ok, detail=done.stdout.decode(errors="replace").strip(), hint="" if done.ok else "Install git.")
+
+    def _provider(self, name: str) -> list[Finding]:
+        description = self._plugins.provider(name).description
+        findings = []
+        if (spec := description.toolchain) is not None:
+            try:
+                installed = self._toolchains.require(name, spec)
+                findings.append(Finding(subject=f"program of {name}", ok=True, detail=f"{installed.version} installed"))
+            except ToolchainMissingError as error:
+                hint = f"Run `jam provider install {name}`."
+                findings.append(Finding(subject=f"program of {name}", ok=False, detail=error.problem, hint=hint))
+        if (credential := description.credential) is not None:
+            view = self._credentials.view(credential.name)
+            variables = " or ".join(credential.environment_names)
+            hint = "" if view.present else f"Run `jam credential set {credential.name}`, or start the daemon with {variables} set."
+            detail = view.source if view.present else "not set; needed for the provider's own model endpoint only"
+            findings.append(Finding(subject=f"credential {credential.name}", ok=view.present, detail=detail, hint=hint))
+        return findings

@@ -1,0 +1,89 @@
+"""From a stored host to a running provider, and back to parked: the one order in which that happens.
+
+Decision and placement come first (nothing starts before the decision is stored, CONT-7), then the one preparation path, then the
+baseline of the work tree, then the provider's runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+
+from jamcore.domain.plan import GUEST_HOME, RELAY_PORT, STATE_ROOT, TOOLS_ROOT, ModelEndpoint, Plan
+from jamcore.domain.provider_rules import plan_context
+from jamcore.domain.providers import RuntimeRequest
+from jamcore.engines.port import Engine
+from jamcore.plugins.provider import ProviderHooks
+from jamcore.plugins.runtime import ProviderRuntime
+from jamcore.runtime.continuity import HostContinuity
+from jamcore.runtime.seat import Seat
+from jamcore.runtime.standing import HostStanding
+from jamcore.runtime.worktree import WorkTrees, WorkTreeHiddenError
+from jamcore.sandbox.planning import require_stored_name
+from jamcore.sandbox.prepare import PreparationRequest, Preparer
+from jamcore.sandbox.prepared import EndpointRoute, NetworkPolicy, PreparedExec
+from jamcore.sandbox.teardown import park
+
+OpenRoute = Callable[[ModelEndpoint], AbstractAsyncContextManager[EndpointRoute]]
+"""Opens the relay of an endpoint, with its credential looked up at that moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class BringUp:
+    """Everything that one host's worker starts and stops. Owned by the worker."""
+
+    plan: Plan
+    hooks: ProviderHooks
+    engine: Engine
+    preparer: Preparer
+    open_route: OpenRoute
+    continuity: HostContinuity
+    standing: HostStanding
+    work_trees: WorkTrees
+
+    async def start(self, stack: AsyncExitStack, seats: tuple[Seat, ...]) -> ProviderRuntime:
+        """Bring the host up to a running provider; what was opened is closed by the stack, in reverse.
+
+        Raises:
+            JamError: What did not work; a sandbox of ours is parked.
+        """
+        require_stored_name(self.plan, self.continuity.host.sandbox)
+        await self.standing.take(seats)
+        for seat in seats:
+            await self.continuity.activate(seat)
+        prepared = await self._prepare(stack)
+        for seat in seats:
+            try:
+                await self.work_trees.keep_base(self.continuity.host, seat.workspace, self.engine)
+            except WorkTreeHiddenError as error:
+                await self.standing.say((seat,), error.code, "no change request can be built from this sandbox's disk")
+        return await stack.enter_async_context(await self.hooks.open_runtime(self._request(), prepared))
+
+    async def park(self, seats: tuple[Seat, ...], why: str) -> None:
+        """Stop the sandbox, keep its disk, and say so in the store."""
+        await park(self.engine, self.plan.name)
+        await self.standing.parked(seats, why)
+
+    async def _prepare(self, stack: AsyncExitStack) -> PreparedExec:
+        context = plan_context(self.plan.provider, self.plan.cell, self.engine.abilities)
+        route = await stack.enter_async_context(self.open_route(self.plan.endpoint)) if self.plan.endpoint else None
+        request = PreparationRequest(
+            plan=self.plan,
+            policy=NetworkPolicy(endpoint=self.plan.endpoint),
+            contribution=await self.hooks.contribute_plan(context),
+            preparation=await self.hooks.prepare(context),
+        )
+        prepared = await self.preparer.prepare(request, route=route)
+        stack.callback(prepared.shut)
+        return prepared
+
+    def _request(self) -> RuntimeRequest:
+        return RuntimeRequest(
+            tools_root=f"{TOOLS_ROOT}/{self.plan.provider}",
+            state_root=f"{STATE_ROOT}/{self.plan.provider}",
+            home=GUEST_HOME,
+            relay_url=f"http://127.0.0.1:{RELAY_PORT}",
+            start_directory=GUEST_HOME,
+            expected_version=self.plan.toolchain.version if self.plan.toolchain else None,
+        )

@@ -1,0 +1,153 @@
+"""One host's continuity as its worker uses it: decide, place, observe, settle what was in doubt, capture (CONT)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+
+from jamcore.continuity.activate import Activator, Placement
+from jamcore.continuity.broker import CheckpointBroker, Freeze
+from jamcore.continuity.observe import Observer
+from jamcore.domain.continuity import (
+    Activation,
+    ActivationDecision,
+    Checkpoint,
+    CheckpointReason,
+    Observation,
+    ObservationOutcome,
+    ResumeSource,
+)
+from jamcore.domain.events import SessionNotice, TurnStateChanged
+from jamcore.domain.providers import ProviderTurn
+from jamcore.domain.sessions import RuntimeHost, TurnState
+from jamcore.plugins.provider import ProviderHooks
+from jamcore.runtime.feed import RoomFeed
+from jamcore.runtime.seat import Seat
+from jamcore.runtime.turns import kept_or_cut
+from jamcore.store import Repos, Store
+from jamcore.system.clock import Clock
+from jamcore.system.ids import IdSource
+
+
+@dataclass(slots=True)
+class HostContinuity:
+    """Owned by one worker. ``expectations`` holds, for each session that resumes, its decision and where its bytes come from."""
+
+    host: RuntimeHost
+    hooks: ProviderHooks
+    state_root: Path
+    scratch_root: Path | None
+    program_version: str
+    freeze: Freeze | None
+    broker: CheckpointBroker
+    activator: Activator
+    observer: Observer
+    store: Store
+    feed: RoomFeed
+    clock: Clock
+    ids: IdSource
+    expectations: dict[UUID, tuple[ActivationDecision, Placement]] = field(default_factory=dict)
+
+    async def activate(self, seat: Seat) -> None:
+        """Decide how the session may start, store the decision, and put its state in place (CONT-7).
+
+        Raises:
+            ContinuityRefusedError: It may not start; the refusal is said in the room.
+        """
+        session = seat.session
+        decision = await self.activator.inspect(
+            session, self.host, accepts_version=self.hooks.accepts_version, current_version=self.program_version
+        )
+        await self.activator.record(session, decision)
+        if decision.outcome is Activation.FRESH_START:
+            return
+        placement = await self.activator.place(
+            decision,
+            session,
+            state_root=self.state_root,
+            scratch_root=self.scratch_root,
+            capture_list=await self.hooks.declare_capture(),
+            activation_plan=await self.hooks.declare_activation(),
+        )
+        self.expectations[session.id] = (decision, placement)
+
+    async def observe(self, seat: Seat, *, reported: str | None, detail: str) -> None:
+        """Write the immutable observation of this resume attempt; nothing of the provider is shown before (CONT-7, CONT-12)."""
+        decision, placement = self.expectations[seat.session.id]
+        expected = seat.session.provider_identity
+        assert expected is not None
+        assert decision.evidence.checkpoint_id is not None
+        succeeded = reported == expected
+        await self.observer.record(
+            Observation(
+                id=self.ids.uuid(),
+                session_id=seat.session.id,
+                checkpoint_id=decision.evidence.checkpoint_id,
+                outcome=ObservationOutcome.SUCCEEDED if succeeded else ObservationOutcome.FAILED,
+                source=placement.source,
+                expected_identity=expected,
+                reported_identity=reported,
+                detail=detail,
+                observed_at=self.clock.now(),
+            )
+        )
+        if succeeded:
+            await self.feed.append(seat.room_id, None, [_resumed(reported, placement)])
+
+    async def settle(self, seat: Seat, remembered: tuple[ProviderTurn, ...]) -> bool:
+        """Mark every turn whose end was not seen or not captured as kept or cut (CONT-11).
+
+        Args:
+            seat: The session's seat.
+            remembered: The turns the provider reports; empty for a session that starts fresh.
+
+        Returns:
+            Whether a kept turn now waits to be captured.
+        """
+        outcomes = {turn.provider_turn: turn.outcome for turn in remembered}
+        now = self.clock.now()
+
+        def write(repos: Repos) -> bool:
+            waiting = False
+            for turn in repos.turns.unfinished_of(seat.session.id):
+                decided = kept_or_cut(turn, outcomes)
+                if decided is None:
+                    waiting = True
+                    continue
+                state, why = decided
+                waiting = waiting or state is TurnState.COMPLETED
+                repos.turns.move(turn.id, state, detail=why, ended_at=now)
+                repos.events.append(seat.room_id, turn.id, [TurnStateChanged(state=state, detail=why)])
+            return waiting
+
+        waiting = await self.store.transact(write)
+        self.feed.announce(seat.room_id)
+        return waiting
+
+    async def capture(self, reason: CheckpointReason, identities: Mapping[UUID, str] | None = None) -> Checkpoint | None:
+        """Publish a generation of the host; ``None`` when the provider declares no continuity."""
+        if not self.hooks.description.continuity:
+            return None
+        return await self.broker.capture(
+            self.host,
+            reason=reason,
+            state_root=self.state_root,
+            capture_list=await self.hooks.declare_capture(),
+            provider_version=self.program_version,
+            freeze=self.freeze,
+            identities=identities,
+        )
+
+    def melt(self) -> None:
+        """Stop freezing: the guest's processes are gone, so there is nothing to hold still."""
+        self.freeze = None
+
+
+def _resumed(identity: str | None, placement: Placement) -> SessionNotice:
+    if placement.source is ResumeSource.LIVE:
+        how = "its live state extends the last checkpoint"
+    else:
+        how = f"restored from the last checkpoint: {placement.why_restored}"
+    return SessionNotice(code="session.resumed", detail=f"thread {identity} resumed exactly; {how}")
