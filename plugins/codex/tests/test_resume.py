@@ -13,7 +13,7 @@ import pytest
 
 from jam_codex.state import ACTIVATION, CAPTURE
 from jamcore.api import (
-    CommandFinished,
+    CommandStarted,
     ProviderEvent,
     ProviderGoneError,
     ProviderRefusedError,
@@ -27,10 +27,11 @@ from jamcore.api import (
     provider_identity,
 )
 from jamcore.testing.local_guest import LocalGuest
+from jamcore.testing.provider_turns import run_turn
 from jamcore.testing.servers.history import AssistantText, Item, ToolCall, ToolOutput, UserText, contains_in_order, conversation
 from jamcore.testing.servers.responses import Call, Hold, Match, ResponsesServer, Rule, Script, Text, say
 
-pytestmark = [pytest.mark.needs("codex"), pytest.mark.anyio]
+pytestmark = [pytest.mark.needs("codex"), pytest.mark.anyio, pytest.mark.unprivileged]
 
 OpenRuntime = Callable[[LocalGuest, ResponsesServer], AbstractAsyncContextManager[ProviderRuntime]]
 MakeGuest = Callable[[str], Awaitable[LocalGuest]]
@@ -56,15 +57,6 @@ SCRIPT = Script(
 )
 
 
-async def run_turn(runtime: ProviderRuntime, identity: str, text: str) -> list[ProviderEvent]:
-    events = []
-    with anyio.fail_after(LIMIT_S):
-        async with runtime.turn(provider_identity(identity), text) as stream:
-            async for event in stream:
-                events.append(event)
-    return events
-
-
 async def two_turns_then_killed_in_the_third(
     guest: LocalGuest, model: ResponsesServer, open_runtime: OpenRuntime
 ) -> tuple[ThreadState, list[str]]:
@@ -76,17 +68,20 @@ async def two_turns_then_killed_in_the_third(
             events = await run_turn(runtime, thread.identity, text)
             assert events[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
             turns += [event.provider_turn for event in events if isinstance(event, TurnStarted)]
-        seen: list[ProviderEvent] = []
-        with anyio.fail_after(LIMIT_S), pytest.raises(ProviderGoneError):
-            async with runtime.turn(provider_identity(thread.identity), "third") as stream:
-                async for event in stream:
-                    seen.append(event)
-                    if isinstance(event, TextDelta):
-                        await guest.processes[-1].signal(signal.SIGKILL)
-        assert [event.text for event in seen if isinstance(event, TextDelta)] == ["half "]
+        with pytest.raises(ProviderGoneError):
+            await killed_at(TextDelta, runtime, thread.identity, "third", guest)
         with anyio.fail_after(LIMIT_S):
             assert "provider.gone" in await runtime.closed()
     return thread, turns
+
+
+async def killed_at(kind: type[ProviderEvent], runtime: ProviderRuntime, identity: str, text: str, guest: LocalGuest) -> None:
+    """Run a turn and kill the program with SIGKILL at its first event of this kind."""
+    with anyio.fail_after(LIMIT_S):
+        async with runtime.turn(provider_identity(identity), text) as events:
+            async for event in events:
+                if isinstance(event, kind):
+                    await guest.processes[-1].signal(signal.SIGKILL)
 
 
 def told(model: ResponsesServer) -> tuple[Item, ...]:
@@ -105,8 +100,9 @@ def restore(source: Path, target: Path) -> None:
 
 @pytest.mark.guarantee("CONT-1")
 async def test_a_thread_killed_in_a_turn_comes_back_exactly(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
-    """After SIGKILL in the middle of an answer the same id comes back, the cut turn reads as interrupted, and the model's next request
-    holds every earlier text, call and output, in order; the half answer is in none.
+    """After SIGKILL in the middle of an answer the same id comes back with its turns, and the model is told all that was said before.
+
+    The cut turn reads as interrupted; the half answer is in no later request.
     """
     async with ResponsesServer(SCRIPT) as model:
         thread, turns = await two_turns_then_killed_in_the_third(guest, model, open_runtime)
@@ -203,9 +199,7 @@ async def test_a_thread_without_a_turn_left_nothing_to_resume(guest: LocalGuest,
 
 
 @pytest.mark.guarantee("CONT-1")
-async def test_files_that_the_agent_writes_cannot_lock_it_out_or_redirect_it(
-    guest: LocalGuest, open_runtime: OpenRuntime
-) -> None:
+async def test_files_that_the_agent_writes_cannot_lock_it_out_or_redirect_it(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
     """Broken and hostile configuration in the repository and in Codex's home changes neither the resume nor where requests go."""
     async with ResponsesServer(SCRIPT) as model:
         thread, _ = await two_turns_then_killed_in_the_third(guest, model, open_runtime)
@@ -213,7 +207,9 @@ async def test_files_that_the_agent_writes_cannot_lock_it_out_or_redirect_it(
         (guest.work / ".git").mkdir()
         (guest.work / ".codex").mkdir()
         (guest.work / ".codex" / "config.toml").write_text("garbage [[[\n")
-        (guest.state / "config.toml").write_text('model_provider = "other"\n[model_providers.jam]\nbase_url = "http://127.0.0.1:9"\n')
+        (guest.state / "config.toml").write_text(
+            'model_provider = "other"\n[model_providers.jam]\nbase_url = "http://127.0.0.1:9"\n'
+        )
         async with open_runtime(guest, model) as runtime:
             again = await runtime.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(guest.work), model=MODEL))
             assert (await run_turn(runtime, thread.identity, "fourth"))[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
@@ -247,17 +243,16 @@ async def test_a_command_cut_by_the_kill_is_told_to_the_model_as_aborted(guest: 
     """Killed while a command runs, the call stays in the history and gets an output that says so."""
     call = Call(name="exec_command", arguments={"cmd": "echo begun; sleep 974"}, call_id="c9")
     script = Script(
-        rules=(Rule(match=Match(last_user_contains="run"), answer=(call,), times=1), say("ok", match=Match(last_user_contains="next")))
+        rules=(
+            Rule(match=Match(last_user_contains="run"), answer=(call,), times=1),
+            say("ok", match=Match(last_user_contains="next")),
+        )
     )
     async with ResponsesServer(script) as model:
         async with open_runtime(guest, model) as runtime:
             thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
-            with anyio.fail_after(LIMIT_S), pytest.raises(ProviderGoneError):
-                async with runtime.turn(provider_identity(thread.identity), "run") as stream:
-                    async for event in stream:
-                        assert not isinstance(event, CommandFinished)
-                        if event.kind == "command.started":
-                            await guest.processes[-1].signal(signal.SIGKILL)
+            with pytest.raises(ProviderGoneError):
+                await killed_at(CommandStarted, runtime, thread.identity, "run", guest)
         async with open_runtime(guest, model) as runtime:
             again = await runtime.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(guest.work), model=MODEL))
             await run_turn(runtime, thread.identity, "next")

@@ -25,11 +25,12 @@ from jamcore.api import (
     UsageReported,
     provider_identity,
 )
-from jamcore.testing.guards import descendants, settle
+from jamcore.testing.guards import Process, descendants, settle
 from jamcore.testing.local_guest import LocalGuest
+from jamcore.testing.provider_turns import run_turn
 from jamcore.testing.servers.responses import Call, Hold, Match, ResponsesServer, Rule, Script, Text, held_at, say
 
-pytestmark = [pytest.mark.needs("codex"), pytest.mark.anyio]
+pytestmark = [pytest.mark.needs("codex"), pytest.mark.anyio, pytest.mark.unprivileged]
 
 OpenRuntime = Callable[[LocalGuest, ResponsesServer], AbstractAsyncContextManager[ProviderRuntime]]
 MakeGuest = Callable[[str], Awaitable[LocalGuest]]
@@ -40,16 +41,8 @@ PATCH = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: new.txt\n+one\n*** 
 
 
 def shell(call_id: str, command: str, match: Match) -> Rule:
+    """Return the rule by which the model calls the shell once."""
     return Rule(match=match, answer=(Call(name="exec_command", arguments={"cmd": command}, call_id=call_id),), times=1)
-
-
-async def run_turn(runtime: ProviderRuntime, identity: str, text: str) -> list[ProviderEvent]:
-    events = []
-    with anyio.fail_after(LIMIT_S):
-        async with runtime.turn(provider_identity(identity), text) as stream:
-            async for event in stream:
-                events.append(event)
-    return events
 
 
 async def test_a_turn_is_typed_and_in_order(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
@@ -129,6 +122,7 @@ async def test_an_interrupt_ends_the_turn_and_the_commands_that_it_left_running(
         thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
         identity = provider_identity(thread.identity)
         events: list[ProviderEvent] = []
+        sleeping = frozenset[Process]()
         with anyio.fail_after(LIMIT_S):
             async with runtime.turn(identity, "first") as stream, anyio.create_task_group() as tasks:
                 async for event in stream:
@@ -136,6 +130,7 @@ async def test_an_interrupt_ends_the_turn_and_the_commands_that_it_left_running(
                     if isinstance(event, CommandStarted):
                         sleeping = await _sleepers(guest, 2)
                         tasks.start_soon(runtime.interrupt, identity)
+        assert sleeping
         assert settle(sleeping, timeout_s=0) == ()
         assert events[-1] == TurnEnded(outcome=TurnOutcome.INTERRUPTED)
         assert [event.item for event in events if isinstance(event, CommandFinished)] == ["c1"]
@@ -154,12 +149,14 @@ async def test_leaving_a_turn_early_interrupts_it(guest: LocalGuest, open_runtim
     async with ResponsesServer(script) as model, open_runtime(guest, model) as runtime:
         thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
         identity = provider_identity(thread.identity)
+        sleeping = frozenset[Process]()
         with anyio.fail_after(LIMIT_S):
             async with runtime.turn(identity, "first") as stream:
                 async for event in stream:
                     if isinstance(event, CommandStarted):
                         sleeping = await _sleepers(guest, 1)
                         break
+        assert sleeping
         assert settle(sleeping, timeout_s=0) == ()
         assert (await run_turn(runtime, identity, "second"))[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
         assert "<turn_aborted>" in str(model.model_requests[-1].body)
@@ -190,7 +187,7 @@ async def test_a_busy_thread_is_refused_and_its_turn_goes_on_undisturbed(guest: 
     async with ResponsesServer(script) as model, open_runtime(guest, model) as runtime:
         thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
         identity = provider_identity(thread.identity)
-        texts = []
+        texts: list[str] = []
         with anyio.fail_after(LIMIT_S):
             async with runtime.turn(identity, "first") as events:
                 async for event in events:
@@ -258,7 +255,7 @@ async def test_only_tools_that_a_sandbox_can_have_are_offered(guest: LocalGuest,
     assert (request.method, request.path) == ("POST", "/v1/responses")
 
 
-async def _sleepers(guest: LocalGuest, count: int) -> frozenset[object]:
+async def _sleepers(guest: LocalGuest, count: int) -> frozenset[Process]:
     """Wait until the program has ``count`` sleeping descendants, and return them."""
     with anyio.fail_after(LIMIT_S):
         while True:

@@ -16,8 +16,8 @@ MODEL_PROVIDER = "jam"
 
 REQUEST_RETRIES = 3
 STREAM_RETRIES = 3
-"""Codex's own retries of one model request (START-5 allows a provider its own bounded ones): about 20 s of a failing endpoint, then
-the turn fails and the thread stays usable."""
+"""Codex's own retries of one model request (START-5 allows a provider its own bounded ones): 7 s of an endpoint
+that fails or is not there, then the turn fails and the thread stays usable."""
 STREAM_IDLE_MS = 300_000
 """A model may think for minutes before its next event; Codex's own default."""
 

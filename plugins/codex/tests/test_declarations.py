@@ -1,0 +1,184 @@
+"""What the plugin declares without a program: versions, failures, configuration, placement, credentials."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from jam_codex.config import arguments, thread_settings
+from jam_codex.description import SHARED_SEATS, check_credentials, place_session
+from jam_codex.failures import Failure, classify
+from jam_codex.pins import RESUMES, TOOLCHAIN, VERSION
+from jam_codex.plugin import CodexPlugin
+from jam_codex.state import accepts_version
+from jamcore.api import (
+    FULL_CELLS,
+    Cell,
+    CredentialView,
+    PlacementRequest,
+    PlanContext,
+    RuntimeRequest,
+    ThreadRequest,
+)
+
+pytestmark = pytest.mark.unprivileged
+
+REQUEST = RuntimeRequest(
+    tools_root="/jam/tools/codex",
+    state_root="/jam/state/codex",
+    home="/home/agent",
+    relay_url="http://127.0.0.1:8790",
+    start_directory="/home/agent",
+    expected_version=VERSION,
+)
+
+
+@pytest.mark.parametrize(
+    ("captured", "current", "accepted"),
+    [
+        ("0.163.0", "0.163.0", True),
+        ("0.163.0", "0.163.4", True),
+        ("0.163.4", "0.163.0", False),
+        ("0.162.9", "0.163.0", False),
+        ("0.164.0", "0.163.0", False),
+        ("1.163.0", "0.163.0", False),
+        ("0.163.0-alpha.1", "0.163.0-alpha.1", True),
+        ("0.163.0-alpha.1", "0.163.0", False),
+        ("", "0.163.0", False),
+        ("nonsense", "0.163.0", False),
+    ],
+)
+@pytest.mark.guarantee("CONT-7")
+def test_which_version_may_resume_which(captured: str, current: str, accepted: bool) -> None:
+    """The same, an older patch of the same release, or what was measured; never something newer, never a guess."""
+    assert accepts_version(captured, current) is accepted
+
+
+def test_measured_versions_are_accepted_by_the_pin_alone() -> None:
+    """A measurement holds for the pinned program, not for any other."""
+    for old in RESUMES - {VERSION}:
+        assert accepts_version(old, VERSION)
+        assert not accepts_version(old, "0.1.0")
+
+
+STATUS: dict[str, tuple[object, Failure]] = {
+    "nobody there": ({"httpConnectionFailed": {"httpStatusCode": None}}, Failure.UNREACHABLE),
+    "401": ({"httpConnectionFailed": {"httpStatusCode": 401}}, Failure.UNAUTHORISED),
+    "403": ({"httpConnectionFailed": {"httpStatusCode": 403}}, Failure.UNAUTHORISED),
+    "404": ({"httpConnectionFailed": {"httpStatusCode": 404}}, Failure.NOT_FOUND),
+    "418": ({"httpConnectionFailed": {"httpStatusCode": 418}}, Failure.HTTP),
+    "429": ({"responseTooManyFailedAttempts": {"httpStatusCode": 429}}, Failure.RATE_LIMITED),
+    "503": ({"responseStreamConnectionFailed": {"httpStatusCode": 503}}, Failure.SERVER_ERROR),
+    "cut": ({"responseStreamDisconnected": {"httpStatusCode": None}}, Failure.STREAM_CUT),
+    "full": ("contextWindowExceeded", Failure.CONTEXT_FULL),
+    "unknown text": ("somethingNew", Failure.OTHER),
+    "unknown object": ({"somethingNew": {}}, Failure.OTHER),
+    "two at once": ({"a": {}, "b": {}}, Failure.OTHER),
+    "wrong type": ([], Failure.OTHER),
+}
+
+
+@pytest.mark.parametrize("name", STATUS)
+def test_an_error_kind_has_one_code(name: str) -> None:
+    """The provider's kinds become Jam's stable codes; what is unknown is called other."""
+    info, code = STATUS[name]
+    assert classify({"message": "", "codexErrorInfo": info}) is code
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("stream disconnected before completion: stream closed before response.completed", Failure.STREAM_CUT),
+        ("stream disconnected before completion: idle timeout waiting for SSE", Failure.STREAM_SILENT),
+        ('{"error":{"message":"nope"}}', Failure.BAD_REQUEST),
+        ("who knows", Failure.OTHER),
+    ],
+)
+def test_an_error_without_a_kind_is_told_apart_by_its_sentence(message: str, code: Failure) -> None:
+    """Only a label depends on it."""
+    assert classify({"message": message, "codexErrorInfo": "other"}) is code
+    assert classify(None) is Failure.OTHER
+
+
+def settings() -> dict[str, Any]:
+    """Return the configuration that the arguments make, read as Codex reads it: as TOML."""
+    argv = arguments(REQUEST)
+    assert argv[:2] == ("/jam/tools/codex/bin/codex", "app-server")
+    assert set(argv[2::2]) == {"-c"}
+    return tomllib.loads("\n".join(argv[3::2]))
+
+
+def test_the_whole_configuration_is_in_the_arguments() -> None:
+    """Requests go to the relay, retries end, nothing else is contacted, and the databases lie on the guest disk."""
+    found = settings()
+    provider = found["model_providers"][found["model_provider"]]
+    assert provider["base_url"] == "http://127.0.0.1:8790/v1"
+    assert provider["wire_api"] == "responses"
+    assert "env_key" not in provider
+    assert found["features"]["plugins"] is False
+    assert found["features"]["unbounded_connection_retries"] is False
+    assert found["analytics"]["enabled"] is False
+    assert (found["approval_policy"], found["sandbox_mode"]) == ("never", "danger-full-access")
+    assert found["sqlite_home"] == "/home/agent/.jam/codex-sqlite"
+
+
+def test_no_project_is_trusted() -> None:
+    """Neither the working directory nor anything above it, so that no file of the repository configures Codex."""
+    config = thread_settings(ThreadRequest(cwd="/jam/work/s1"))["config"]
+    assert config == {"projects": {path: {"trust_level": "untrusted"} for path in ("/jam/work/s1", "/jam/work", "/jam", "/")}}
+
+
+def test_a_model_is_sent_only_when_a_person_chose_one() -> None:
+    """Without a choice Codex uses its own default."""
+    assert "model" not in thread_settings(ThreadRequest(cwd="/w"))
+    assert thread_settings(ThreadRequest(cwd="/w", model="m"))["model"] == "m"
+
+
+@pytest.mark.guarantee("CAP-3")
+def test_all_seven_cells_are_published() -> None:
+    """Codex publishes the full set."""
+    assert CodexPlugin().jam_describe_provider().cells == FULL_CELLS
+    assert len(FULL_CELLS) == 7
+
+
+@pytest.mark.guarantee("PLAN-5")
+@pytest.mark.parametrize("cell", sorted(FULL_CELLS, key=str), ids=str)
+def test_the_contribution_is_the_same_for_every_cell(cell: Cell) -> None:
+    """No cell panics and none differs: where the files come from is not the provider's business."""
+    context = PlanContext(
+        cell=cell,
+        state_root="/jam/state/codex",
+        tools_root="/jam/tools/codex",
+        home="/home/agent",
+        relay_url="http://127.0.0.1:8790",
+        abilities=frozenset(),
+    )
+    contribution = CodexPlugin().jam_contribute_plan(context)
+    assert contribution.environment == (("CODEX_HOME", "/jam/state/codex"),)
+    assert contribution.guest_directories == (".jam/codex-sqlite",)
+    assert contribution.endpoint_paths == ("POST /v1/responses",)
+
+
+def test_a_shared_process_takes_a_bounded_number_of_sessions() -> None:
+    """One process for all, and a refusal with a reason when it is full."""
+    assert place_session(PlacementRequest(seats=SHARED_SEATS - 1)).accepted
+    full = place_session(PlacementRequest(seats=SHARED_SEATS))
+    assert not full.accepted
+    assert full.reason
+
+
+def test_readiness_is_about_the_key_alone() -> None:
+    """A missing key is a reason and a hint; the plugin never sees its text."""
+    assert check_credentials(CredentialView(present=True, source="environment")).ready
+    missing = check_credentials(CredentialView(present=False, source=""))
+    assert not missing.ready
+    assert "OPENAI_API_KEY" in missing.hint
+
+
+def test_the_pin_is_whole() -> None:
+    """The version has a digest for each platform, and the program is among the executables."""
+    assert TOOLCHAIN.version == VERSION
+    assert TOOLCHAIN.program in TOOLCHAIN.executables
+    assert {wheel.platform for wheel in TOOLCHAIN.wheels} == {"linux-x86_64", "linux-aarch64"}
