@@ -115,10 +115,14 @@ class HostCoordinator:
     async def _enter(self, ticket: _Ticket, bound_s: float | None) -> None:
         self._waiting.append(ticket)
         self._advance()
+        if ticket.granted:
+            return
         try:
             with anyio.fail_after(bound_s):
                 await ticket.event.wait()
         except TimeoutError:
+            if ticket.granted:
+                return  # the grant came in the same moment
             holders = self.holders
             self._abandon(ticket)
             raise HostBusyError(

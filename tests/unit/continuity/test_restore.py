@@ -1,0 +1,213 @@
+"""A restore stays within its roots whatever a guest left there, and is repeated until it is whole (CONT-5, CONT-11, WS-13)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jamcore.continuity.removal import empty_directory
+from jamcore.continuity.restore import RESTORE_POINTS, is_half_restored
+from jamcore.continuity.walk import open_root, owned
+from jamcore.domain.continuity import CaptureRefusedError, ResumeSource
+from jamcore.domain.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from tests.unit.continuity.conftest import World
+
+pytestmark = pytest.mark.anyio
+
+
+class KilledError(Exception):
+    """Ends a restore at a boundary, as a crash would."""
+
+
+class KillAt:
+    """Raises at one boundary, every time."""
+
+    def __init__(self, point: str) -> None:
+        self._point = point
+
+    def reach(self, point: str) -> None:
+        if point == self._point:
+            raise KilledError(point)
+
+
+def snapshot(root: Path) -> dict[str, tuple[int, bytes]]:
+    """Return everything below a directory: mode and content."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        content = os.readlink(path).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
+        found[str(path.relative_to(root))] = (path.lstat().st_mode, content)
+    return found
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """What no restore may touch."""
+    outside = tmp_path / "outside"
+    (outside / "sessions").mkdir(parents=True)
+    for name in ("a.jsonl", "sessions/a.jsonl", "x.sqlite", "deep.jsonl"):
+        (outside / name).write_bytes(b"precious")
+    return outside
+
+
+def replace(path: Path, target: Path) -> None:
+    """Put a link in the place of whatever is there."""
+    path.rename(path.with_name(f"was-{path.name}"))
+    path.symlink_to(target)
+
+
+@pytest.mark.guarantee("WS-13", "CONT-5")
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        lambda world, outside: replace(world.state / "home/sessions", outside),
+        lambda world, outside: replace(world.state / "home", outside),
+        lambda world, outside: replace(world.log(), outside / "a.jsonl"),
+        lambda world, outside: replace(world.state / "home/sessions/1", outside),
+        lambda world, outside: (world.log().unlink(), (world.state / "home/x.sqlite").symlink_to(outside / "x.sqlite")),
+        lambda world, outside: (world.log().unlink(), (world.state / "home/d.sqlite").symlink_to(outside)),
+        lambda world, outside: (world.log().unlink(), replace(world.home / ".cache", outside)),
+        lambda world, outside: (world.log().unlink(), replace(world.home / ".cache/db", outside)),
+        lambda world, outside: (world.log().unlink(), world.log("extra.jsonl").symlink_to(outside / "a.jsonl")),
+        lambda world, outside: (world.log().unlink(), os.link(outside / "a.jsonl", world.log("hard.jsonl"))),
+    ],
+)
+async def test_no_link_leads_a_restore_out(world: World, outside: Path, hostile: Callable[[World, Path], object]) -> None:
+    """Links in the place of directories, logs, databases and scratch: what they name is untouched, and the state is whole."""
+    world.log().write_bytes(b"one\n")
+    world.write("home/sessions/1/deep.jsonl", b"deep\n")
+    (world.home / ".cache/db").mkdir(parents=True)
+    await world.capture()
+    hostile(world, outside)
+    before = snapshot(outside)
+    placed = await world.place()
+    assert placed.source is ResumeSource.GENERATION
+    assert snapshot(outside) == before
+    assert world.log().read_bytes() == b"one\n"
+    assert (world.state / "home/sessions/1/deep.jsonl").read_bytes() == b"deep\n"
+    assert not any(path.is_symlink() for path in (world.log(), world.log().parent, world.state / "home"))
+    assert sorted(os.listdir(world.state / "home/sessions/1"))[0] == "deep.jsonl"
+
+
+@pytest.mark.guarantee("CONT-11", "WS-12")
+@pytest.mark.parametrize("point", RESTORE_POINTS)
+async def test_a_crash_at_every_boundary_is_repeated_to_the_end(world: World, point: str) -> None:
+    """While a restore is half done nothing is captured and no live state is used; a repeat ends in the whole generation."""
+    world.log().write_bytes(b"one\n")
+    world.log("b.jsonl").write_bytes(b"bee\n")
+    await world.capture()
+    world.log().write_bytes(b"other\n")
+    world.log("b.jsonl").write_bytes(b"bee\nmore\n")
+    world.write("home/state.sqlite", b"stale")
+    world.restart(KillAt(point))
+    with pytest.raises(KilledError):
+        await world.place()
+    world.restart()
+    half = is_half_restored(world.recovery)
+    assert half is (point in ("restore.begun", "restore.cleared", "restore.swapped"))
+    if half:
+        with pytest.raises(CaptureRefusedError):
+            await world.capture()
+    await world.place()
+    assert not is_half_restored(world.recovery)
+    assert {path.name: path.read_bytes() for path in world.log().parent.iterdir()} == {"a.jsonl": b"one\n", "b.jsonl": b"bee\n"}
+    assert not (world.state / "home/state.sqlite").exists()
+    replaced = [path.read_bytes() for path in (world.recovery / "replaced").rglob("*.jsonl")]
+    assert sorted(replaced) == [b"bee\nmore\n", b"other\n"]
+    await world.capture()
+
+
+@pytest.mark.guarantee("CONT-1")
+async def test_damage_found_while_restoring_changes_nothing(world: World) -> None:
+    """A unit that rots between the inspection and the restore is found before anything is exchanged."""
+    from jamcore.domain.continuity import CheckpointCorruptError
+
+    world.log().write_bytes(os.urandom(200_000))
+    await world.capture()
+    decision = await world.inspect()
+    world.log().write_bytes(b"other\n")
+    pack = world.packs[0]
+    data = bytearray(pack.read_bytes())
+    data[150_000] ^= 1
+    pack.write_bytes(data)
+    with pytest.raises(CheckpointCorruptError):
+        await world.place(decision)
+    assert world.log().read_bytes() == b"other\n"
+    assert not is_half_restored(world.recovery)
+
+
+async def test_only_what_differs_is_written(world: World) -> None:
+    """A large file that is as it was captured stays where it is, inode and all."""
+    world.log("big.jsonl").write_bytes(b"line\n" * 500_000)
+    world.log().write_bytes(b"one\n")
+    await world.capture()
+    world.log().write_bytes(b"other\n")
+    inode = world.log("big.jsonl").stat().st_ino
+    placed = await world.place()
+    assert placed.source is ResumeSource.GENERATION
+    assert world.log("big.jsonl").stat().st_ino == inode
+
+
+async def test_holes_stay_holes(world: World) -> None:
+    """A sparse file of a gibibyte is captured in little and restored without filling the disk."""
+    path = world.write("home/config/sparse", b"")
+    os.truncate(path, 64 << 20)
+    world.log().write_bytes(b"x\n")
+    row = await world.capture()
+    assert row.bytes_written < 200_000
+    path.unlink()
+    await world.place()
+    assert path.stat().st_size == 64 << 20
+    assert path.stat().st_blocks * 512 < 1 << 20
+
+
+@pytest.mark.needs("root")
+@pytest.mark.guarantee("SEC-1")
+async def test_restored_files_belong_to_the_owner_of_the_state_root(world: World) -> None:
+    """The guest runs as an unprivileged user; a daemon that is root gives it back its own files."""
+    world.log().write_bytes(b"one\n")
+    world.write("home/config/c", b"x")
+    (world.state / "home/config/link").symlink_to("c")
+    for path in (world.state, *world.state.rglob("*")):
+        os.chown(path, 4242, 4242, follow_symlinks=False)
+    await world.capture()
+    for name in ("sessions", "config"):
+        (world.state / "home" / name).rename(world.state / name)
+    await world.place()
+    assert {(path.lstat().st_uid, path.lstat().st_gid) for path in (world.state / "home").rglob("*")} == {(4242, 4242)}
+
+
+@pytest.mark.parametrize("relative", ["", "../x", "/x", "a//b", "a/../b"])
+async def test_scratch_is_below_the_home(world: World, relative: str) -> None:
+    """A scratch directory that could lie elsewhere is refused."""
+    world.captures = world.captures.model_copy(update={"guest_scratch": (relative,)})
+    world.log().write_bytes(b"one\n")
+    await world.capture()
+    world.log().unlink()
+    with pytest.raises(InvalidInputError):
+        await world.place()
+
+
+def test_a_tree_of_any_depth_is_emptied(tmp_path: Path) -> None:
+    """Three thousand levels, links and odd names: all gone, with a handful of descriptors, and nothing outside."""
+    top, beside = tmp_path / "top", tmp_path / "beside"
+    top.mkdir()
+    beside.write_bytes(b"kept")
+    descriptor = os.open(top, os.O_RDONLY)
+    for level in range(3000):
+        os.mkdir(b"d\xff", dir_fd=descriptor)
+        os.symlink(beside, "link", dir_fd=descriptor)
+        os.mkdir(b".jam-emptying-%d" % (level % 7), dir_fd=descriptor)
+        child = os.open(b"d\xff", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = child
+    os.close(descriptor)
+    with owned(open_root(top)) as directory:
+        empty_directory(directory)
+    assert os.listdir(top) == []
+    assert beside.read_bytes() == b"kept"
