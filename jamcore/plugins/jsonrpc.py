@@ -112,6 +112,8 @@ class LineClient:
         self._reading = anyio.CancelScope()
         self._cut: str | None = None
         self._group: TaskGroup | None = None
+        self._scopes: set[anyio.CancelScope] = set()
+        self._leaving = False
 
     @classmethod
     def over(
@@ -141,10 +143,8 @@ class LineClient:
     async def __aenter__(self) -> Self:
         """Start reading."""
         self._group = await anyio.create_task_group().__aenter__()
-        self._group.start_soon(self._write)
-        self._group.start_soon(self._read)
-        self._group.start_soon(self._dispatch)
-        self._group.start_soon(self._drain_stderr)
+        for task in (self._write, self._read, self._dispatch, self._drain_stderr):
+            self._group.start_soon(self._shielded, task)
         return self
 
     async def __aexit__(
@@ -154,6 +154,9 @@ class LineClient:
         assert self._group is not None
         self._fail(ProviderGoneError(self._provider, "the connection was closed"))
         self._out.close()
+        self._leaving = True
+        for scope in tuple(self._scopes):
+            scope.cancel()
         if isinstance(error, anyio.get_cancelled_exc_class()):
             return await self._group.__aexit__(kind, error, traceback)
         self._group.cancel_scope.cancel()
@@ -202,6 +205,16 @@ class LineClient:
         return self._closed.is_set()
 
     # ------------------------------------------------------------------------------------------------------ tasks
+
+    async def _shielded(self, task: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        """Run a task that outlives a cancellation of the owner until the owner leaves: its finalisers still have to speak."""
+        with anyio.CancelScope(shield=True) as scope:
+            if not self._leaving:
+                self._scopes.add(scope)
+                try:
+                    await task(*arguments)
+                finally:
+                    self._scopes.discard(scope)
 
     async def _write(self) -> None:
         try:
@@ -254,7 +267,7 @@ class LineClient:
                 raise MalformedError(problem)
             assert self._group is not None
             self._questions += 1
-            self._group.start_soon(self._reply, message)
+            self._group.start_soon(self._shielded, self._reply, message)
 
     async def _dispatch(self) -> None:
         async for message in self._queue:

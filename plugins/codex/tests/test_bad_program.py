@@ -104,6 +104,10 @@ NONSENSE: dict[str, tuple[str, type[JamError]]] = {
         'send({"id": asked["id"], "result": {"thread": {"id": 7}}}); continue',
         ProviderProtocolError,
     ),
+    "a thread's id of a megabyte": (
+        'send({"id": asked["id"], "result": {"thread": {"id": "x" * 1_000_000}}}); continue',
+        ProviderProtocolError,
+    ),
     "an error": ('send({"id": asked["id"], "error": {"code": -32600, "message": "no"}}); continue', ProviderRefusedError),
 }
 
@@ -197,6 +201,17 @@ async def test_an_interrupt_that_is_never_answered_still_ends_with_the_turn(gues
                     if event.kind == "text.delta":
                         await runtime.interrupt(provider_identity("t"))
     assert kinds == ["turn.started", "text.delta", "turn.ended"]
+
+
+@pytest.mark.slow
+async def test_a_program_that_hangs_is_left_within_bounds(guest: LocalGuest, fake: Fake) -> None:
+    """It answers neither the interrupt nor the end of its input: leaving takes the sum of the two bounds, and then it is gone."""
+    with anyio.fail_after(LIMIT_S):
+        async with fake(running="time.sleep(100)") as runtime:
+            await runtime.open_thread(ThreadRequest(cwd=str(guest.work)))
+            async with runtime.turn(provider_identity("t"), "hello") as events:
+                assert (await anext(events)).kind == "turn.started"
+    assert not (await guest.processes[-1].wait()).ok
 
 
 async def test_events_of_other_threads_and_turns_are_not_mixed_in(guest: LocalGuest, fake: Fake) -> None:

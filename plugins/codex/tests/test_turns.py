@@ -181,6 +181,26 @@ async def test_cancellation_in_a_turn_interrupts_it(guest: LocalGuest, open_runt
         assert (await run_turn(runtime, identity, "second"))[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
 
 
+async def test_closing_the_runtime_in_a_command_leaves_no_process(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
+    """The owner is cancelled while a command runs: the program, the shell and its children are gone, and the turn reads as interrupted."""
+    script = Script(rules=(shell("c1", "sleep 975; true", Match(nth=1)),))
+    sleeping = frozenset[Process]()
+    async with ResponsesServer(script) as model:
+        with anyio.fail_after(LIMIT_S), anyio.CancelScope() as scope:
+            async with open_runtime(guest, model) as runtime:
+                thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
+                async with runtime.turn(provider_identity(thread.identity), "first") as stream:
+                    async for event in stream:
+                        if isinstance(event, CommandStarted):
+                            sleeping = await _sleepers(guest, 1)
+                            scope.cancel()
+        assert sleeping
+        assert settle(sleeping, timeout_s=0) == ()
+        assert not descendants(guest.processes[-1].pid)
+    [rollout] = guest.state.glob("sessions/**/rollout-*.jsonl")
+    assert '"turn_aborted"' in rollout.read_text()
+
+
 async def test_a_busy_thread_is_refused_and_its_turn_goes_on_undisturbed(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
     """Codex would pour the second text into the running turn and drop the half-written answer; Jam refuses instead."""
     script = Script(rules=(Rule(answer=(Text(deltas=("one ", "two"), hold=Hold(gate="g", after=1)),)),))

@@ -441,3 +441,25 @@ async def test_cancellation_of_the_owner_ends_the_client(make_wire: MakeWire) ->
             reached = True
     assert scope.cancelled_caught
     assert not reached
+
+
+async def test_a_cancelled_owner_can_still_speak_in_its_finaliser(make_wire: MakeWire) -> None:
+    """The connection lives until its context is left, so a shielded last request is sent and answered."""
+    wire = make_wire()
+    answers: list[Any] = []
+
+    async def own() -> None:
+        async with wire.client:
+            try:
+                await wire.client.request("never")
+            finally:
+                with anyio.CancelScope(shield=True):
+                    answers.append(await wire.client.request("goodbye", timeout_s=2))
+
+    with anyio.fail_after(LIMIT_S):
+        async with anyio.create_task_group() as tasks, anyio.create_task_group() as owner:
+            owner.start_soon(own)
+            await wire.peer.hears()
+            owner.cancel_scope.cancel()
+            tasks.start_soon(wire.peer.says, {"id": 2, "result": "bye"})
+    assert answers == ["bye"]

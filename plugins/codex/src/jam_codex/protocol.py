@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from jam_codex.description import NAME
-from jamcore.api import ProviderProtocolError, ProviderTurn, TurnOutcome
+from jamcore.api import InvalidInputError, ProviderProtocolError, ProviderTurn, TurnOutcome, provider_identity
 
 EVENT_TEXT = 1 << 20
 """Characters kept of one text, as everywhere in Jam; more is cut and marked."""
@@ -110,12 +110,15 @@ def thread_of(answer: object) -> str:
     """Return the thread's id from the answer to ``thread/start`` or ``thread/resume``, exactly as it was reported.
 
     Raises:
-        ProviderProtocolError: There is none in it.
+        ProviderProtocolError: There is none in it, or it could be nobody's id.
     """
     identity = member(answer, "thread", "id")
-    if not isinstance(identity, str) or not identity:
+    if not isinstance(identity, str):
         raise nonsense("an answer without a thread's id")
-    return identity
+    try:
+        return provider_identity(identity)
+    except InvalidInputError as error:
+        raise nonsense(f"a thread's id that is {error.problem}") from error
 
 
 def turn_of(answer: object) -> str:

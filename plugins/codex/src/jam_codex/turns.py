@@ -20,6 +20,10 @@ from jamcore.api import (
     TurnStarted,
 )
 
+EARLY_EVENTS = 64
+"""Warnings that wait for a turn's start; a real turn has one or two, and more are dropped."""
+OPEN_COMMANDS = 1_024
+"""Commands of one turn that are waited for after an interrupt."""
 EVENTS_AHEAD = 256
 """Events that wait for a slow consumer; then Codex's output is no longer read, and it stops when its pipe is full."""
 
@@ -67,7 +71,7 @@ class Turn:
             case TurnStarted():
                 await self._open(event)
             case _ if self._early is not None:
-                self._early.append(event)
+                self._early += (event,) if len(self._early) < EARLY_EVENTS else ()
             case _:
                 await self._emit(event)
         self._count(event)  # last: who waits for quiet then closes the stream
@@ -120,7 +124,7 @@ class Turn:
     # ------------------------------------------------------------------------------------------------------------ parts
 
     def _count(self, event: ProviderEvent) -> None:
-        if isinstance(event, CommandStarted):
+        if isinstance(event, CommandStarted) and len(self._commands) < OPEN_COMMANDS:
             self._commands.add(event.item)
         elif isinstance(event, CommandFinished):
             self._commands.discard(event.item)
