@@ -51,3 +51,12 @@ class ChangeRequest(Record):
     files: tuple[EvidenceFile, ...]
     complete: bool
     created_at: datetime
+
+
+class Run(Record):
+    """An objective's thread through the records: its room, its one turn, and the id that its change request will have."""
+
+    room_id: UUID
+    turn_id: UUID
+    change_id: UUID
+    objective: str

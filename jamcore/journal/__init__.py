@@ -1,0 +1,1 @@
+"""The one mechanism of everything journaled: steps, their runner, crash points and replay."""

@@ -1,0 +1,19 @@
+"""What is remembered: tables, repositories and transactions. SQLAlchemy stays inside this package; rows never leave it."""
+
+from __future__ import annotations
+
+from jamcore.store.engine import Store, open_store
+from jamcore.store.errors import FencedError, StoreBusyError, StoreFullError, StoreNewerError, StoreUnusableError
+from jamcore.store.repos import Fence, Repos
+
+__all__ = [
+    "Fence",
+    "FencedError",
+    "Repos",
+    "Store",
+    "StoreBusyError",
+    "StoreFullError",
+    "StoreNewerError",
+    "StoreUnusableError",
+    "open_store",
+]

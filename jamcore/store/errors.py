@@ -1,0 +1,60 @@
+"""What the store refuses or fails with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jamcore.domain.errors import FaultError, RefusalError
+
+
+@dataclass(eq=False)
+class StoreFullError(RefusalError):
+    """The disk is full: the transaction was rolled back, nothing was lost, and writing works again when there is room."""
+
+    code: ClassVar[str] = "store.full"
+    hint: ClassVar[str] = "Free some space on the disk of the app directory, then repeat the command."
+
+    detail: str
+
+
+@dataclass(eq=False)
+class StoreUnusableError(FaultError):
+    """The database cannot be opened or read; its file is left as it is."""
+
+    code: ClassVar[str] = "store.unusable"
+    hint: ClassVar[str] = "Look at the database file and its rights; a copy from before the last upgrade may lie beside it."
+
+    detail: str
+
+
+@dataclass(eq=False)
+class StoreBusyError(FaultError):
+    """Another process held the database for longer than the bound."""
+
+    code: ClassVar[str] = "store.busy"
+    hint: ClassVar[str] = "Close whatever else has the database open, then repeat the command."
+
+    detail: str
+
+
+@dataclass(eq=False)
+class StoreNewerError(RefusalError):
+    """The database was written by a newer Jam."""
+
+    code: ClassVar[str] = "store.newer_schema"
+    hint: ClassVar[str] = "Use the newer Jam, or another app directory."
+
+    found: str
+    known: str
+
+
+@dataclass(eq=False)
+class FencedError(FaultError):
+    """Another daemon took this record over; this one may not change it any more."""
+
+    code: ClassVar[str] = "store.fenced"
+    hint: ClassVar[str] = "Only one daemon may own an agent: stop this one."
+
+    kind: str
+    ref: str

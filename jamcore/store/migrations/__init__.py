@@ -1,0 +1,1 @@
+"""The schema's history, oldest first in ``versions``."""

@@ -1,0 +1,36 @@
+"""One repository object for each aggregate, all on one transaction."""
+
+from __future__ import annotations
+
+from jamcore.store.repos.base import Context, Fence
+from jamcore.store.repos.continuity import Activations, Checkpoints, Observations
+from jamcore.store.repos.hosts import Agents, Hosts, Leases, Sessions, Workspaces
+from jamcore.store.repos.journal import JournalRows
+from jamcore.store.repos.rooms import Bindings, Events, Rooms
+from jamcore.store.repos.turns import Turns
+from jamcore.store.repos.work import Changes, Operations, Runs
+
+
+class Repos:
+    """The repositories of one transaction. Valid only inside the function that was given it."""
+
+    def __init__(self, context: Context) -> None:
+        self.agents = Agents(context)
+        self.hosts = Hosts(context)
+        self.sessions = Sessions(context)
+        self.workspaces = Workspaces(context)
+        self.leases = Leases(context)
+        self.rooms = Rooms(context)
+        self.bindings = Bindings(context)
+        self.turns = Turns(context)
+        self.events = Events(context)
+        self.operations = Operations(context)
+        self.runs = Runs(context)
+        self.changes = Changes(context)
+        self.checkpoints = Checkpoints(context)
+        self.activations = Activations(context)
+        self.observations = Observations(context)
+        self.journal = JournalRows(context)
+
+
+__all__ = ["Context", "Fence", "Repos"]

@@ -1,0 +1,98 @@
+"""What all repositories share: reading a record back from a row, inserting one that never changes, conditional updates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeVar
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, Table, insert, select, update
+
+from jamcore.domain.errors import ConflictError, IllegalTransitionError, NotFoundError
+from jamcore.domain.records import Record
+from jamcore.domain.transitions import TransitionTable
+from jamcore.store.errors import FencedError
+
+R = TypeVar("R", bound=Record)
+S = TypeVar("S", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Who this store writes as: every update of a fenced row is conditional on it."""
+
+    daemon_id: UUID
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One transaction: its connection, the time it began, and the fence."""
+
+    connection: Connection
+    now: datetime
+    fence: Fence
+
+
+class Repository:
+    """One table seen through a transaction."""
+
+    table: Table
+    kind: str
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._connection = context.connection
+
+    def _rows(self, *where: ColumnElement[bool], order: Iterable[Any] = (), limit: int | None = None) -> list[RowMapping]:
+        query = select(self.table).where(*where).order_by(*order).limit(limit)
+        return list(self._connection.execute(query).mappings())
+
+    def _one(self, *where: ColumnElement[bool]) -> RowMapping | None:
+        return self._connection.execute(select(self.table).where(*where)).mappings().one_or_none()
+
+    def _need(self, row: RowMapping | None, ref: object) -> RowMapping:
+        if row is None:
+            raise NotFoundError(kind=self.kind, ref=str(ref))
+        return row
+
+    def _insert_once(self, identifier: UUID, values: dict[str, Any], *, compare: Iterable[str]) -> bool:
+        """Insert a row, or accept that it is there with the same values (WS-11). Returns whether it was new."""
+        found = self._one(self.table.c.id == identifier)
+        if found is None:
+            self._connection.execute(insert(self.table).values(**values))
+            return True
+        if changed := sorted(name for name in compare if found[name] != values[name]):
+            raise ConflictError(kind=self.kind, ref=str(identifier), problem=f"another {', '.join(changed)} is stored")
+        return False
+
+    def _move(self, identifier: UUID, table: TransitionTable[S], new: S, values: dict[str, Any], *, fenced: bool = False) -> None:
+        """Change a state along its table in one conditional update.
+
+        Raises:
+            NotFoundError, FencedError, IllegalTransitionError: Why no row was changed.
+        """
+        row_is = [self.table.c.id == identifier, self.table.c.state.in_(sorted(table.sources_of(new)))]
+        if fenced:
+            row_is += self._fence()
+        done = self._connection.execute(update(self.table).where(*row_is).values(state=new.value, **values))
+        if done.rowcount == 1:
+            return
+        found = self._need(self._one(self.table.c.id == identifier), identifier)
+        if fenced and (found["daemon_id"], found["fence_epoch"]) != (self._context.fence.daemon_id, self._context.fence.epoch):
+            raise FencedError(kind=self.kind, ref=str(identifier))
+        raise IllegalTransitionError(machine=table.machine, ref=str(identifier), old=found["state"], new=new.value)
+
+    def _fence(self) -> list[ColumnElement[bool]]:
+        fence = self._context.fence
+        return [self.table.c.daemon_id == fence.daemon_id, self.table.c.fence_epoch == fence.epoch]
+
+
+def read_row(kind: type[R], row: RowMapping, **replaced: object) -> R:
+    """Build a record from a row's columns; text becomes the record's own types by its JSON rules."""
+    names = kind.model_fields.keys()
+    values = {name: row[name] for name in names if name in row} | replaced
+    return kind.model_validate(values, strict=False)

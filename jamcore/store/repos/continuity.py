@@ -1,0 +1,113 @@
+"""Checkpoints, decisions, observations."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import func, insert, select
+
+from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
+from jamcore.domain.errors import ConflictError
+from jamcore.store.repos.base import Repository
+from jamcore.store.tables.continuity import ACTIVATIONS, CHECKPOINTS, OBSERVATIONS
+
+
+class Checkpoints(Repository):
+    """Generations: never changed, never deleted."""
+
+    table, kind = CHECKPOINTS, "checkpoint"
+
+    def insert(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Keep a row under the host's next generation number; an exact retry returns the stored one.
+
+        Raises:
+            ConflictError: The id is stored with other content.
+        """
+        if found := self._one(CHECKPOINTS.c.id == checkpoint.id):
+            stored = Checkpoint.model_validate_json(found["record"])
+            if checkpoint.model_copy(update={"generation": stored.generation}) != stored:
+                raise ConflictError(kind="checkpoint", ref=str(checkpoint.id), problem="another content is stored")
+            return stored
+        last = select(func.coalesce(func.max(CHECKPOINTS.c.generation), 0)).where(CHECKPOINTS.c.host_id == checkpoint.host_id)
+        numbered = checkpoint.model_copy(update={"generation": self._connection.execute(last).scalar_one() + 1})
+        self._connection.execute(
+            insert(CHECKPOINTS).values(
+                id=numbered.id,
+                host_id=numbered.host_id,
+                generation=numbered.generation,
+                record=numbered.canonical_json().decode(),
+                created_at=numbered.created_at,
+            )
+        )
+        return numbered
+
+    def get(self, identifier: UUID) -> Checkpoint:
+        """Return a row."""
+        return Checkpoint.model_validate_json(self._need(self._one(CHECKPOINTS.c.id == identifier), identifier)["record"])
+
+    def latest_of_host(self, host: UUID) -> Checkpoint | None:
+        """Return the newest row of a host."""
+        rows = self._rows(CHECKPOINTS.c.host_id == host, order=[CHECKPOINTS.c.generation.desc()], limit=1)
+        return Checkpoint.model_validate_json(rows[0]["record"]) if rows else None
+
+    def of_host(self, host: UUID) -> tuple[Checkpoint, ...]:
+        """Return all rows of a host, oldest first."""
+        rows = self._rows(CHECKPOINTS.c.host_id == host, order=[CHECKPOINTS.c.generation])
+        return tuple(Checkpoint.model_validate_json(row["record"]) for row in rows)
+
+
+class Activations(Repository):
+    """Decisions before a start."""
+
+    table, kind = ACTIVATIONS, "activation"
+
+    def record(self, identifier: UUID, session: UUID, decision: ActivationDecision, decided_at: datetime) -> None:
+        """Keep a decision."""
+        text = decision.canonical_json().decode()
+        self._insert_once(
+            identifier,
+            {"id": identifier, "session_id": session, "decision": text, "decided_at": decided_at},
+            compare=("session_id", "decision"),
+        )
+
+    def latest_of_session(self, session: UUID) -> ActivationDecision | None:
+        """Return the last decision about a session."""
+        rows = self._rows(
+            ACTIVATIONS.c.session_id == session, order=[ACTIVATIONS.c.decided_at.desc(), ACTIVATIONS.c.id.desc()], limit=1
+        )
+        return ActivationDecision.model_validate_json(rows[0]["decision"]) if rows else None
+
+
+class Observations(Repository):
+    """What resume attempts showed."""
+
+    table, kind = OBSERVATIONS, "observation"
+
+    def insert(self, observation: Observation) -> Observation:
+        """Keep an observation; the same again is fine."""
+        values = {
+            "id": observation.id,
+            "session_id": observation.session_id,
+            "checkpoint_id": observation.checkpoint_id,
+            "outcome": observation.outcome.value,
+            "record": observation.canonical_json().decode(),
+            "observed_at": observation.observed_at,
+        }
+        self._insert_once(observation.id, values, compare=("record",))
+        return observation
+
+    def latest(self, checkpoint: UUID, session: UUID) -> Observation | None:
+        """Return the newest for a checkpoint and session."""
+        rows = self._rows(
+            OBSERVATIONS.c.checkpoint_id == checkpoint,
+            OBSERVATIONS.c.session_id == session,
+            order=[OBSERVATIONS.c.observed_at.desc(), OBSERVATIONS.c.id.desc()],
+            limit=1,
+        )
+        return Observation.model_validate_json(rows[0]["record"]) if rows else None
+
+    def of_session(self, session: UUID) -> tuple[Observation, ...]:
+        """Return all observations of a session, oldest first."""
+        rows = self._rows(OBSERVATIONS.c.session_id == session, order=[OBSERVATIONS.c.observed_at, OBSERVATIONS.c.id])
+        return tuple(Observation.model_validate_json(row["record"]) for row in rows)

@@ -1,0 +1,184 @@
+"""Agents, hosts, sessions, workspaces, leases."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from jamcore.domain.cells import Cell
+from jamcore.domain.errors import ConflictError
+from jamcore.domain.sessions import (
+    HOST,
+    SESSION,
+    WORKSPACE,
+    Agent,
+    HostState,
+    RuntimeHost,
+    RuntimeSession,
+    SessionState,
+    SessionWorkspace,
+    WorkspaceState,
+)
+from jamcore.store.repos.base import Repository, read_row
+from jamcore.store.tables.hosts import AGENTS, HOSTS, LEASES, SESSIONS, WORKSPACES
+
+
+class Agents(Repository):
+    """Identities that own hosts."""
+
+    table, kind = AGENTS, "agent"
+
+    def insert(self, agent: Agent) -> Agent:
+        """Keep an agent; the same again is fine."""
+        self._insert_once(agent.id, agent.model_dump(), compare=("name", "provider"))
+        return self.get(agent.id)
+
+    def get(self, identifier: UUID) -> Agent:
+        """Return an agent."""
+        return read_row(Agent, self._need(self._one(AGENTS.c.id == identifier), identifier))
+
+    def by_name(self, name: str) -> Agent | None:
+        """Return the agent of a name."""
+        row = self._one(AGENTS.c.name == name)
+        return None if row is None else read_row(Agent, row)
+
+    def list(self) -> tuple[Agent, ...]:
+        """Return all agents by name."""
+        return tuple(read_row(Agent, row) for row in self._rows(order=[AGENTS.c.name]))
+
+
+class Hosts(Repository):
+    """Runtime hosts; every change is conditional on the fence."""
+
+    table, kind = HOSTS, "host"
+
+    def insert(self, host: RuntimeHost) -> RuntimeHost:
+        """Keep a new host.
+
+        Raises:
+            ConflictError: The id is another host's, or the agent has a live Shared host already (SHARE-1).
+        """
+        values = host.model_dump() | {
+            "cell": host.cell.canonical_json().decode(),
+            "placement": host.cell.placement.value,
+            "state": host.state.value,
+        }
+        try:
+            self._insert_once(host.id, values, compare=("agent_id", "provider", "engine", "cell", "sandbox", "plan_json"))
+        except IntegrityError as error:
+            raise ConflictError(
+                kind="host", ref=str(host.agent_id), problem="the agent has a live host like this already"
+            ) from error
+        return self.get(host.id)
+
+    def get(self, identifier: UUID) -> RuntimeHost:
+        """Return a host."""
+        return _host(self._need(self._one(HOSTS.c.id == identifier), identifier))
+
+    def list(self) -> tuple[RuntimeHost, ...]:
+        """Return all hosts, oldest first."""
+        return tuple(_host(row) for row in self._rows(order=[HOSTS.c.created_at, HOSTS.c.id]))
+
+    def live_shared(self, agent: UUID) -> RuntimeHost | None:
+        """Return the agent's live Shared host."""
+        gone = (HostState.ARCHIVED.value, HostState.REMOVED.value)
+        row = self._one((HOSTS.c.agent_id == agent) & (HOSTS.c.placement == "shared") & HOSTS.c.state.not_in(gone))
+        return None if row is None else _host(row)
+
+    def move(self, identifier: UUID, new: HostState) -> RuntimeHost:
+        """Move a host along its table."""
+        self._move(identifier, HOST, new, {}, fenced=True)
+        return self.get(identifier)
+
+
+class Sessions(Repository):
+    """Seats on hosts."""
+
+    table, kind = SESSIONS, "session"
+
+    def insert(self, session: RuntimeSession) -> RuntimeSession:
+        """Keep a new session."""
+        values = session.model_dump() | {"state": session.state.value}
+        self._insert_once(session.id, values, compare=("host_id", "agent_id"))
+        return self.get(session.id)
+
+    def get(self, identifier: UUID) -> RuntimeSession:
+        """Return a session."""
+        return read_row(RuntimeSession, self._need(self._one(SESSIONS.c.id == identifier), identifier))
+
+    def of_host(self, host: UUID) -> tuple[RuntimeSession, ...]:
+        """Return a host's sessions, oldest first."""
+        rows = self._rows(SESSIONS.c.host_id == host, order=[SESSIONS.c.created_at, SESSIONS.c.id])
+        return tuple(read_row(RuntimeSession, row) for row in rows)
+
+    def bind_identity(self, identifier: UUID, identity: str) -> RuntimeSession:
+        """Bind the provider's id, once and for ever (CONT-1).
+
+        Raises:
+            ConflictError: Another one is bound.
+        """
+        unbound = (SESSIONS.c.id == identifier) & SESSIONS.c.provider_identity.is_(None)
+        self._connection.execute(update(SESSIONS).where(unbound).values(provider_identity=identity))
+        session = self.get(identifier)
+        if session.provider_identity != identity:
+            raise ConflictError(kind="session", ref=str(identifier), problem="it is bound to another provider identity")
+        return session
+
+    def move(self, identifier: UUID, new: SessionState) -> RuntimeSession:
+        """Move a session along its table."""
+        self._move(identifier, SESSION, new, {})
+        return self.get(identifier)
+
+
+class Workspaces(Repository):
+    """Session workspaces."""
+
+    table, kind = WORKSPACES, "workspace"
+
+    def insert(self, workspace: SessionWorkspace) -> SessionWorkspace:
+        """Keep a new workspace."""
+        values = workspace.model_dump() | {"state": workspace.state.value, "source": workspace.source.value}
+        self._insert_once(workspace.id, values, compare=("session_id", "host_id", "source", "path", "commit", "guest_path"))
+        return self.get(workspace.id)
+
+    def get(self, identifier: UUID) -> SessionWorkspace:
+        """Return a workspace."""
+        return read_row(SessionWorkspace, self._need(self._one(WORKSPACES.c.id == identifier), identifier))
+
+    def of_session(self, session: UUID) -> SessionWorkspace:
+        """Return the workspace of a session."""
+        return read_row(SessionWorkspace, self._need(self._one(WORKSPACES.c.session_id == session), session))
+
+    def move(self, identifier: UUID, new: WorkspaceState) -> SessionWorkspace:
+        """Move a workspace along its table."""
+        self._move(identifier, WORKSPACE, new, {})
+        return self.get(identifier)
+
+
+class Leases(Repository):
+    """Which sessions hold a host live (SHARE-2)."""
+
+    table, kind = LEASES, "lease"
+
+    def acquire(self, host: UUID, session: UUID) -> None:
+        """Take a lease for this daemon; taking it again is fine."""
+        self.release(host, session)
+        fence = self._context.fence
+        self._connection.execute(
+            insert(LEASES).values(host_id=host, session_id=session, daemon_id=fence.daemon_id, fence_epoch=fence.epoch)
+        )
+
+    def release(self, host: UUID, session: UUID) -> None:
+        """Give a lease back; one that is not held is fine."""
+        self._connection.execute(delete(LEASES).where(LEASES.c.host_id == host, LEASES.c.session_id == session, *self._fence()))
+
+    def live_of_host(self, host: UUID) -> tuple[UUID, ...]:
+        """Return the sessions that hold the host."""
+        query = select(LEASES.c.session_id).where(LEASES.c.host_id == host, *self._fence())
+        return tuple(self._connection.execute(query).scalars())
+
+
+def _host(row: object) -> RuntimeHost:
+    return read_row(RuntimeHost, row, cell=Cell.model_validate_json(row["cell"]))  # type: ignore[arg-type,index]

@@ -1,0 +1,53 @@
+"""The journal's rows: what was begun, and each boundary that was passed."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import func, insert, select, update
+
+from jamcore.domain.errors import ConflictError
+from jamcore.store.repos.base import Repository
+from jamcore.store.tables.work import JOURNAL, JOURNAL_STEPS
+
+
+class JournalRows(Repository):
+    """Actions and their steps; the journal package gives them their meaning."""
+
+    table, kind = JOURNAL, "journaled action"
+
+    def begin(self, identifier: UUID, kind: str, initial: str) -> str:
+        """Keep an action's intent and return its state; the same again is fine.
+
+        Raises:
+            ConflictError: The id was used for something else.
+        """
+        values = {"id": identifier, "kind": kind, "initial": initial, "state": "running", "at": self._context.now}
+        self._insert_once(identifier, values, compare=("kind", "initial"))
+        state: str = self._need(self._one(JOURNAL.c.id == identifier), identifier)["state"]
+        return state
+
+    def steps(self, identifier: UUID) -> tuple[tuple[str, str, str], ...]:
+        """Return (step, phase, record) in order."""
+        query = select(JOURNAL_STEPS).where(JOURNAL_STEPS.c.action_id == identifier).order_by(JOURNAL_STEPS.c.seq)
+        return tuple((row.step, row.phase, row.record) for row in self._connection.execute(query))
+
+    def note(self, identifier: UUID, step: str, phase: str, record: str) -> None:
+        """Append a boundary."""
+        last = select(func.coalesce(func.max(JOURNAL_STEPS.c.seq), 0)).where(JOURNAL_STEPS.c.action_id == identifier)
+        seq = self._connection.execute(last).scalar_one() + 1
+        values = {"action_id": identifier, "seq": seq, "step": step, "phase": phase, "record": record}
+        self._connection.execute(insert(JOURNAL_STEPS).values(at=self._context.now, **values))
+
+    def end(self, identifier: UUID, state: str) -> None:
+        """Note how an action ended; an ended one stays as it is."""
+        done = self._connection.execute(
+            update(JOURNAL).where(JOURNAL.c.id == identifier, JOURNAL.c.state == "running").values(state=state)
+        )
+        if done.rowcount != 1 and self._need(self._one(JOURNAL.c.id == identifier), identifier)["state"] != state:
+            raise ConflictError(kind=self.kind, ref=str(identifier), problem="it has ended otherwise")
+
+    def running(self) -> tuple[tuple[UUID, str, str], ...]:
+        """Return (id, kind, initial record) of every action that has not ended, oldest first."""
+        rows = self._rows(JOURNAL.c.state == "running", order=[JOURNAL.c.at, JOURNAL.c.id])
+        return tuple((row["id"], row["kind"], row["initial"]) for row in rows)

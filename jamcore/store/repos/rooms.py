@@ -1,0 +1,148 @@
+"""Rooms, their bindings and their numbered events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy import String, cast, func, insert, select
+from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.exc import IntegrityError
+
+from jamcore.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from jamcore.domain.events import ROOM_PAYLOAD, RoomEvent, RoomPayload
+from jamcore.domain.sessions import Binding, Room
+from jamcore.store.repos.base import Repository, read_row
+from jamcore.store.tables.conversation import COUNTERS, EVENTS
+from jamcore.store.tables.hosts import BINDINGS, ROOMS
+
+SHORTEST_PREFIX = 8
+_HEX = re.compile(r"[0-9a-f-]+\Z")
+
+
+def find_by_ref(repository: Repository, ref: str, *, name: bool) -> UUID:
+    """Return the id that a person meant: a UUID, a unique part of one at its beginning or end (8 characters or more), or a name.
+
+    Raises:
+        NotFoundError: Nothing fits.
+        InvalidInputError: Several fit.
+    """
+    table = repository.table
+    connection = repository._connection  # noqa: SLF001 - a function of this package
+    if name:
+        found: Sequence[UUID] = connection.execute(select(table.c.id).where(table.c.name == ref)).scalars().all()
+        if found:
+            return found[0]
+    text = ref.lower()
+    if len(text) >= SHORTEST_PREFIX and _HEX.match(text):
+        shown = cast(table.c.id, String)
+        either = shown.like(f"{text}%") | shown.like(f"%{text}")
+        found = connection.execute(select(table.c.id).where(either).limit(2)).scalars().all()
+        if len(found) > 1:
+            raise InvalidInputError(field=repository.kind, problem=f"{ref} fits several; give more characters")
+        if found:
+            return found[0]
+    raise NotFoundError(kind=repository.kind, ref=ref)
+
+
+class Rooms(Repository):
+    """Conversations."""
+
+    table, kind = ROOMS, "room"
+
+    def insert(self, room: Room) -> Room:
+        """Keep a new room.
+
+        Raises:
+            ConflictError: The id or the name is taken.
+        """
+        try:
+            self._insert_once(room.id, room.model_dump(), compare=("name", "agent_id", "request_digest"))
+        except IntegrityError as error:
+            raise ConflictError(kind="room", ref=room.name, problem="the name is taken") from error
+        return self.get(room.id)
+
+    def get(self, identifier: UUID) -> Room:
+        """Return a room."""
+        return read_row(Room, self._need(self._one(ROOMS.c.id == identifier), identifier))
+
+    def find_id(self, identifier: UUID) -> Room | None:
+        """Return a room or ``None``."""
+        row = self._one(ROOMS.c.id == identifier)
+        return None if row is None else read_row(Room, row)
+
+    def find(self, ref: str) -> Room:
+        """Return the room that a person meant. See :func:`find_by_ref`."""
+        return self.get(find_by_ref(self, ref, name=True))
+
+    def list(self) -> tuple[Room, ...]:
+        """Return all rooms, newest first."""
+        return tuple(read_row(Room, row) for row in self._rows(order=[ROOMS.c.created_at.desc(), ROOMS.c.id.desc()]))
+
+
+class Bindings(Repository):
+    """Rooms and their sessions."""
+
+    table, kind = BINDINGS, "binding"
+
+    def insert(self, binding: Binding) -> None:
+        """Keep a binding.
+
+        Raises:
+            ConflictError: The room has a live one.
+        """
+        try:
+            self._insert_once(binding.id, binding.model_dump(), compare=("room_id", "session_id"))
+        except IntegrityError as error:
+            raise ConflictError(kind="binding", ref=str(binding.room_id), problem="the room is bound to a session") from error
+
+    def live_of_room(self, room: UUID) -> Binding:
+        """Return a room's live binding."""
+        return read_row(Binding, self._need(self._one((BINDINGS.c.room_id == room) & BINDINGS.c.live), room))
+
+    def live_of_session(self, session: UUID) -> Binding:
+        """Return a session's live binding."""
+        return read_row(Binding, self._need(self._one((BINDINGS.c.session_id == session) & BINDINGS.c.live), session))
+
+
+class Events(Repository):
+    """The numbered events of rooms: no gaps, never changed."""
+
+    table, kind = EVENTS, "event"
+
+    def append(self, room: UUID, turn: UUID | None, payloads: Sequence[RoomPayload]) -> tuple[RoomEvent, ...]:
+        """Append events with the next numbers of the room, in this transaction."""
+        if not payloads:
+            return ()
+        counter = upsert(COUNTERS).values(room_id=room, seq=len(payloads))
+        counter = counter.on_conflict_do_update(index_elements=[COUNTERS.c.room_id], set_={"seq": COUNTERS.c.seq + len(payloads)})
+        last = self._connection.execute(counter.returning(COUNTERS.c.seq)).scalar_one()
+        first = last - len(payloads) + 1
+        at = self._context.now
+        events = tuple(
+            RoomEvent(room_id=room, seq=first + place, at=at, turn_id=turn, payload=payload)
+            for place, payload in enumerate(payloads)
+        )
+        rows = [{"room_id": room, "seq": e.seq, "at": at, "turn_id": turn, "payload": e.payload.model_dump_json()} for e in events]
+        self._connection.execute(insert(EVENTS), rows)
+        return events
+
+    def after(self, room: UUID, seq: int, limit: int) -> tuple[RoomEvent, ...]:
+        """Return at most ``limit`` events with a number greater than ``seq``, in order."""
+        rows = self._rows(EVENTS.c.room_id == room, EVENTS.c.seq > seq, order=[EVENTS.c.seq], limit=limit)
+        return tuple(
+            RoomEvent(
+                room_id=row["room_id"],
+                seq=row["seq"],
+                at=row["at"],
+                turn_id=row["turn_id"],
+                payload=ROOM_PAYLOAD.validate_json(row["payload"]),
+            )
+            for row in rows
+        )
+
+    def last_seq(self, room: UUID) -> int:
+        """Return the room's last number, 0 before the first event."""
+        query = select(func.max(COUNTERS.c.seq)).where(COUNTERS.c.room_id == room)
+        return self._connection.execute(query).scalar_one() or 0

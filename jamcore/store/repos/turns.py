@@ -1,0 +1,74 @@
+"""Turns."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import update
+
+from jamcore.domain.sessions import TURN, Turn, TurnState
+from jamcore.store.repos.base import Repository, read_row
+from jamcore.store.tables.conversation import TURNS
+
+UNFINISHED = (TurnState.ACCEPTED.value, TurnState.RUNNING.value, TurnState.COMPLETED.value)
+
+
+class Turns(Repository):
+    """One exchange each; ids are the client's."""
+
+    table, kind = TURNS, "turn"
+
+    def accept(self, turn: Turn) -> Turn:
+        """Keep a new turn; an exact retry returns the stored one, whatever became of it (WS-11).
+
+        Raises:
+            ConflictError: The id was used for another text, room or session.
+        """
+        values = turn.model_dump() | {"state": turn.state.value}
+        self._insert_once(turn.id, values, compare=("room_id", "session_id", "text"))
+        return self.get(turn.id)
+
+    def get(self, identifier: UUID) -> Turn:
+        """Return a turn."""
+        return read_row(Turn, self._need(self._one(TURNS.c.id == identifier), identifier))
+
+    def find_id(self, identifier: UUID) -> Turn | None:
+        """Return a turn or ``None``."""
+        row = self._one(TURNS.c.id == identifier)
+        return None if row is None else read_row(Turn, row)
+
+    def move(
+        self,
+        identifier: UUID,
+        new: TurnState,
+        *,
+        provider_turn: str | None = None,
+        detail: str | None = None,
+        checkpoint_id: UUID | None = None,
+        ended_at: datetime | None = None,
+    ) -> Turn:
+        """Move a turn along its table, with what became known at that moment."""
+        known: dict[str, Any] = {
+            "provider_turn": provider_turn,
+            "detail": detail,
+            "checkpoint_id": checkpoint_id,
+            "ended_at": ended_at,
+        }
+        self._move(identifier, TURN, new, {name: value for name, value in known.items() if value is not None})
+        return self.get(identifier)
+
+    def note_workspace(self, identifier: UUID, digest: str) -> None:
+        """Note the work tree's state at the end of a turn (CONT-11)."""
+        self._connection.execute(update(TURNS).where(TURNS.c.id == identifier).values(workspace_digest=digest))
+
+    def of_session(self, session: UUID) -> tuple[Turn, ...]:
+        """Return a session's turns, oldest first."""
+        rows = self._rows(TURNS.c.session_id == session, order=[TURNS.c.accepted_at, TURNS.c.id])
+        return tuple(read_row(Turn, row) for row in rows)
+
+    def unfinished_of(self, session: UUID) -> tuple[Turn, ...]:
+        """Return a session's turns that are accepted, running, or completed and not captured."""
+        rows = self._rows(TURNS.c.session_id == session, TURNS.c.state.in_(UNFINISHED), order=[TURNS.c.accepted_at])
+        return tuple(read_row(Turn, row) for row in rows)

@@ -1,0 +1,133 @@
+"""Operations, runs, change requests."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from jamcore.domain.changes import ChangeRequest, Run
+from jamcore.domain.errors import ConflictError
+from jamcore.domain.operations import OPERATION, Operation, OperationState
+from jamcore.store.repos.base import Repository, read_row
+from jamcore.store.repos.rooms import find_by_ref
+from jamcore.store.tables.work import CHANGES, OPERATION_EVENTS, OPERATIONS, RUNS
+
+IMMUTABLE = ("workspace_id", "host_id", "session_id", "kind", "started_at")
+
+
+class Operations(Repository):
+    """Operations on workspaces (WS-2)."""
+
+    table, kind = OPERATIONS, "operation"
+
+    def upsert(self, operation: Operation) -> Operation:
+        """Keep an operation or its next state. The same again appends nothing; each accepted change appends an event.
+
+        Raises:
+            ConflictError: An immutable field differs, or the workspace has a Running operation.
+            IllegalTransitionError: The state does not follow.
+        """
+        values = operation.model_dump() | {"state": operation.state.value, "kind": operation.kind.value}
+        found = self._one(OPERATIONS.c.id == operation.id)
+        try:
+            if found is None:
+                self._connection.execute(insert(OPERATIONS).values(**values))
+            elif not self._changes(operation, read_row(Operation, found)):
+                return operation
+            else:
+                still = [OPERATIONS.c.id == operation.id, OPERATIONS.c.state == found["state"], *self._fence()]
+                done = self._connection.execute(update(OPERATIONS).where(*still).values(**values))
+                if done.rowcount != 1:
+                    raise ConflictError(kind="operation", ref=str(operation.id), problem="another daemon owns it")
+        except IntegrityError as error:
+            problem = "the workspace has a running operation"
+            raise ConflictError(kind="operation", ref=str(operation.workspace_id), problem=problem) from error
+        self._append(operation)
+        return operation
+
+    def get(self, identifier: UUID) -> Operation:
+        """Return an operation."""
+        return read_row(Operation, self._need(self._one(OPERATIONS.c.id == identifier), identifier))
+
+    def running(self) -> tuple[Operation, ...]:
+        """Return the Running operations, oldest first."""
+        rows = self._rows(OPERATIONS.c.state == OperationState.RUNNING.value, order=[OPERATIONS.c.started_at])
+        return tuple(read_row(Operation, row) for row in rows)
+
+    def events(self, identifier: UUID) -> tuple[tuple[int, str, str], ...]:
+        """Return (number, state, result) of every accepted change."""
+        query = select(OPERATION_EVENTS).where(OPERATION_EVENTS.c.operation_id == identifier).order_by(OPERATION_EVENTS.c.seq)
+        return tuple((row.seq, row.state, row.result) for row in self._connection.execute(query))
+
+    def _changes(self, new: Operation, old: Operation) -> bool:
+        if changed := [name for name in IMMUTABLE if getattr(new, name) != getattr(old, name)]:
+            raise ConflictError(kind="operation", ref=str(new.id), problem=f"another {', '.join(changed)} is stored")
+        if (new.state, new.result, new.ended_at) == (old.state, old.result, old.ended_at):
+            return False
+        if not (new.state is old.state is OperationState.RUNNING):
+            OPERATION.require(old.state, new.state, ref=str(new.id))
+        return True
+
+    def _append(self, operation: Operation) -> None:
+        last = select(func.coalesce(func.max(OPERATION_EVENTS.c.seq), 0)).where(OPERATION_EVENTS.c.operation_id == operation.id)
+        seq = self._connection.execute(last).scalar_one() + 1
+        values = {"operation_id": operation.id, "seq": seq, "state": operation.state.value, "result": operation.result}
+        self._connection.execute(insert(OPERATION_EVENTS).values(at=self._context.now, **values))
+
+
+class Runs(Repository):
+    """Runs: which change request belongs to which room and turn."""
+
+    table, kind = RUNS, "run"
+
+    def insert(self, run: Run) -> Run:
+        """Keep a run; the same again is fine."""
+        found = self._one(RUNS.c.room_id == run.room_id)
+        if found is None:
+            self._connection.execute(insert(RUNS).values(**run.model_dump()))
+        elif read_row(Run, found) != run:
+            raise ConflictError(kind="run", ref=str(run.room_id), problem="another run is stored")
+        return run
+
+    def of_room(self, room: UUID) -> Run:
+        """Return a room's run."""
+        return read_row(Run, self._need(self._one(RUNS.c.room_id == room), room))
+
+    def unfinished(self) -> tuple[Run, ...]:
+        """Return the runs that have no change request."""
+        return tuple(read_row(Run, row) for row in self._rows(RUNS.c.change_id.not_in(select(CHANGES.c.id))))
+
+
+class Changes(Repository):
+    """Change requests: never changed."""
+
+    table, kind = CHANGES, "change request"
+
+    def insert(self, change: ChangeRequest) -> ChangeRequest:
+        """Keep a change request; the same again is fine."""
+        values = {
+            "id": change.id,
+            "room_id": change.room_id,
+            "session_id": change.session_id,
+            "record": change.canonical_json().decode(),
+            "created_at": change.created_at,
+        }
+        self._insert_once(change.id, values, compare=("record",))
+        return change
+
+    def find_id(self, identifier: UUID) -> ChangeRequest | None:
+        """Return a change request or ``None``."""
+        row = self._one(CHANGES.c.id == identifier)
+        return None if row is None else ChangeRequest.model_validate_json(row["record"])
+
+    def find(self, ref: str) -> ChangeRequest:
+        """Return the one that a person meant."""
+        identifier = find_by_ref(self, ref, name=False)
+        return ChangeRequest.model_validate_json(self._need(self._one(CHANGES.c.id == identifier), ref)["record"])
+
+    def list(self) -> tuple[ChangeRequest, ...]:
+        """Return all, newest first."""
+        rows = self._rows(order=[CHANGES.c.created_at.desc(), CHANGES.c.id.desc()])
+        return tuple(ChangeRequest.model_validate_json(row["record"]) for row in rows)

@@ -1,0 +1,8 @@
+"""The tables, one module for each aggregate, all on one metadata. Times are ISO text in UTC, UUIDs are text, records are JSON text."""
+
+from __future__ import annotations
+
+from jamcore.store.tables import continuity, conversation, hosts, work
+from jamcore.store.tables.base import METADATA
+
+__all__ = ["METADATA", "continuity", "conversation", "hosts", "work"]

@@ -1,0 +1,76 @@
+"""Operations with their events, runs, change requests."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, ForeignKey, Index, Integer, String, Table, Text, text
+
+from jamcore.store.tables.base import METADATA, UtcText, UuidText, identity
+
+OPERATIONS = Table(
+    "operations",
+    METADATA,
+    identity(),
+    Column("workspace_id", UuidText, ForeignKey("workspaces.id"), nullable=False),
+    Column("host_id", UuidText, ForeignKey("hosts.id"), nullable=False),
+    Column("session_id", UuidText, ForeignKey("sessions.id"), nullable=False),
+    Column("kind", String(32), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("result", String(400), nullable=False),
+    Column("daemon_id", UuidText, ForeignKey("daemons.id"), nullable=False),
+    Column("fence_epoch", Integer, nullable=False),
+    Column("started_at", UtcText, nullable=False),
+    Column("ended_at", UtcText),
+)
+_RUNNING = text("state = 'running'")
+Index("uq_operations_one_running", OPERATIONS.c.workspace_id, unique=True, sqlite_where=_RUNNING, postgresql_where=_RUNNING)
+"""At most one Running operation for each workspace (WS-2)."""
+
+OPERATION_EVENTS = Table(
+    "operation_events",
+    METADATA,
+    Column("operation_id", UuidText, ForeignKey("operations.id"), primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("state", String(16), nullable=False),
+    Column("result", String(400), nullable=False),
+    Column("at", UtcText, nullable=False),
+)
+
+RUNS = Table(
+    "runs",
+    METADATA,
+    Column("room_id", UuidText, ForeignKey("rooms.id"), primary_key=True),
+    Column("turn_id", UuidText, nullable=False),
+    Column("change_id", UuidText, nullable=False, unique=True),
+    Column("objective", Text, nullable=False),
+)
+
+CHANGES = Table(
+    "changes",
+    METADATA,
+    identity(),
+    Column("room_id", UuidText, ForeignKey("rooms.id"), nullable=False),
+    Column("session_id", UuidText, ForeignKey("sessions.id"), nullable=False),
+    Column("record", Text, nullable=False),
+    Column("created_at", UtcText, nullable=False),
+)
+
+JOURNAL = Table(
+    "journal_actions",
+    METADATA,
+    identity(),
+    Column("kind", String(64), nullable=False),
+    Column("initial", Text, nullable=False),
+    Column("state", String(16), nullable=False, index=True),
+    Column("at", UtcText, nullable=False),
+)
+
+JOURNAL_STEPS = Table(
+    "journal_steps",
+    METADATA,
+    Column("action_id", UuidText, ForeignKey("journal_actions.id"), primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("step", String(64), nullable=False),
+    Column("phase", String(16), nullable=False),
+    Column("record", Text, nullable=False),
+    Column("at", UtcText, nullable=False),
+)
