@@ -58,7 +58,7 @@ PAGES = 1_000
 NOTICES = 20
 """Warnings kept until a turn can show them."""
 
-CLIENT = {
+CLIENT: Mapping[str, object] = {
     "clientInfo": {"name": "jam", "title": "Jam", "version": "0.1"},
     "capabilities": {"experimentalApi": True},  # for thread/backgroundTerminals/clean
 }
