@@ -127,6 +127,7 @@ class Preparer:
         try:
             with anyio.fail_after(PREPARE_TIMEOUT_S):
                 for name, step in STEPS:
+                    await anyio.lowlevel.checkpoint_if_cancelled()
                     await step(self, work)
                     self._reached(name)
         except BaseException as error:
