@@ -418,7 +418,7 @@ def test_state_files_stay_below_their_root(tmp_path: Path) -> None:
         StateTree(tmp_path / "absent", files=Files()).write_file("x", b"")
 
 
-def test_proofs_and_preparation_share_one_engine(world: World) -> None:
+async def test_proofs_and_preparation_share_one_engine(world: World) -> None:
     """The preparer has no engine of its own."""
     other = Ownership(world.ownership.records, DirectoryEngine())
     assert Preparer(world.app, ownership=other, files=world.files, ids=SystemIds()).engine is other.engine
