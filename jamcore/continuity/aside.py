@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from jamcore.continuity.walk import DIRECTORY_FLAGS, Seen, open_root, owned
+from jamcore.continuity.patterns import shown
+from jamcore.continuity.walk import DIRECTORY_FLAGS, Seen, look, open_root, owned
 from jamcore.system.files import PRIVATE_DIRECTORY, Files
 
 
@@ -46,5 +48,7 @@ class Aside:
                 with suppress(FileExistsError):
                     os.mkdir(name, PRIVATE_DIRECTORY, dir_fd=directory)
                 directory = stack.enter_context(owned(os.open(name, DIRECTORY_FLAGS, dir_fd=directory)))
+            if look(directory, seen.path[-1], seen.path) is not None:
+                raise FileExistsError(errno.EEXIST, "set aside already, and nothing there is overwritten", shown(seen.path))
             os.rename(seen.name, seen.path[-1], src_dir_fd=seen.parent, dst_dir_fd=directory)
             self._files.sync(directory)

@@ -34,13 +34,16 @@ class HostBusyError(RefusalError):
 class _Ticket:
     """One place in the queue."""
 
-    __slots__ = ("alone", "event", "granted", "holder")
+    __slots__ = ("alone", "event", "holder")
 
     def __init__(self, holder: str, *, alone: bool) -> None:
         self.holder = holder
         self.alone = alone
-        self.granted = False
         self.event = anyio.Event()
+
+    def is_granted(self) -> bool:
+        """Say whether the holder has its permit."""
+        return self.event.is_set()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,13 +118,13 @@ class HostCoordinator:
     async def _enter(self, ticket: _Ticket, bound_s: float | None) -> None:
         self._waiting.append(ticket)
         self._advance()
-        if ticket.granted:
+        if ticket.is_granted():
             return
         try:
             with anyio.fail_after(bound_s):
                 await ticket.event.wait()
         except TimeoutError:
-            if ticket.granted:
+            if ticket.is_granted():
                 return  # the grant came in the same moment
             holders = self.holders
             self._abandon(ticket)
@@ -133,7 +136,7 @@ class HostCoordinator:
             raise
 
     def _abandon(self, ticket: _Ticket) -> None:
-        if ticket.granted:
+        if ticket.is_granted():
             self._leave(ticket)
         else:
             self._waiting.remove(ticket)
@@ -152,7 +155,6 @@ class HostCoordinator:
                 return
             self._waiting.popleft()
             self._held.append(first)
-            first.granted = True
             first.event.set()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 from uuid import UUID
 
@@ -10,8 +11,6 @@ from jamcore.continuity.ports import CheckpointStore
 from jamcore.domain.continuity import Observation, ObservationOutcome, ResumeFailedError, ResumeSource
 from jamcore.domain.errors import FaultError, JamError
 from jamcore.domain.sessions import RuntimeSession
-from jamcore.system.clock import Clock
-from jamcore.system.ids import IdSource
 
 
 @dataclass(eq=False)
@@ -28,38 +27,8 @@ class ObservationLostError(FaultError):
 class Observer:
     """Writes observations, and reads the one that counts. One object per daemon."""
 
-    def __init__(self, *, store: CheckpointStore, clock: Clock, ids: IdSource) -> None:
+    def __init__(self, store: CheckpointStore) -> None:
         self._store = store
-        self._clock = clock
-        self._ids = ids
-
-    def resumed(
-        self, session: RuntimeSession, checkpoint_id: UUID, *, source: ResumeSource, reported: str | None, detail: str = ""
-    ) -> Observation:
-        """Build the observation of one attempt: it succeeded only if the provider reports exactly the bound identity.
-
-        Args:
-            session: The session, which is bound.
-            checkpoint_id: The generation that the resume was decided on.
-            source: Which bytes the provider found.
-            reported: What the provider says it resumed; ``None`` when it said nothing, because it failed.
-            detail: Why it failed, or which bytes were set aside.
-        """
-        expected = session.provider_identity
-        if expected is None:
-            raise ValueError(f"session {session.id} is bound to nothing, so nothing can be resumed")
-        outcome = ObservationOutcome.SUCCEEDED if reported == expected else ObservationOutcome.FAILED
-        return Observation(
-            id=self._ids.uuid(),
-            session_id=session.id,
-            checkpoint_id=checkpoint_id,
-            outcome=outcome,
-            source=source,
-            expected_identity=expected,
-            reported_identity=reported,
-            detail=detail,
-            observed_at=self._clock.now(),
-        )
 
     async def record(self, observation: Observation) -> None:
         """Store an observation. Until this returned, nothing that the provider says may go out.
@@ -76,6 +45,43 @@ class Observer:
         """Return the newest observation for this checkpoint and session if it is a failure: a later success supersedes it."""
         latest = await self._store.read(lambda rows: rows.observations.latest(checkpoint_id, session_id))
         return latest if latest is not None and latest.outcome is ObservationOutcome.FAILED else None
+
+
+def observation_of(
+    session: RuntimeSession,
+    checkpoint_id: UUID,
+    *,
+    observation_id: UUID,
+    observed_at: datetime,
+    source: ResumeSource,
+    reported: str | None,
+    detail: str = "",
+) -> Observation:
+    """Build the observation of one attempt: it succeeded only if the provider reports exactly the bound identity.
+
+    Args:
+        session: The session, which is bound.
+        checkpoint_id: The generation that the resume was decided on.
+        observation_id: A new id.
+        observed_at: When.
+        source: Which bytes the provider found.
+        reported: What the provider says it resumed; ``None`` when it said nothing, because it failed.
+        detail: Why it failed, or which bytes were set aside.
+    """
+    expected = session.provider_identity
+    if expected is None:
+        raise ValueError(f"session {session.id} is bound to nothing, so nothing can be resumed")
+    return Observation(
+        id=observation_id,
+        session_id=session.id,
+        checkpoint_id=checkpoint_id,
+        outcome=ObservationOutcome.SUCCEEDED if reported == expected else ObservationOutcome.FAILED,
+        source=source,
+        expected_identity=expected,
+        reported_identity=reported,
+        detail=detail,
+        observed_at=observed_at,
+    )
 
 
 def require_success(observation: Observation) -> None:

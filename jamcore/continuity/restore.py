@@ -23,7 +23,7 @@ from jamcore.continuity.patterns import Path as Names
 from jamcore.continuity.removal import empty_directory, remove_entry
 from jamcore.continuity.scratch import empty_scratch
 from jamcore.continuity.staging import Owner, Stage
-from jamcore.continuity.walk import DIRECTORY_FLAGS, find, look, open_root, owned
+from jamcore.continuity.walk import DIRECTORY_FLAGS, Seen, find, look, open_root, owned
 from jamcore.domain.continuity import ActivationPlan, CaptureKind
 from jamcore.system.files import PRIVATE_DIRECTORY, Files
 
@@ -121,12 +121,15 @@ class Restore:
     def _clear(
         self, state: int, standings: Mapping[Names, Standing], rules: CaptureRules, plan: ActivationPlan, aside: Aside
     ) -> None:
-        """Set aside what the generation does not have, delete what can be rebuilt, and empty the guest's scratch directories."""
-        for seen in find(
-            state,
-            lambda seen: not seen.is_directory and rules.kind_of(seen.path) in _CAPTURED and seen.path not in standings,
-            rules.descends_into,
-        ):
+        """Set aside what the generation does not have, delete what can be rebuilt, and empty the guest's scratch directories.
+
+        A directory that stands where the generation has a file is left alone here: the exchange sets it aside whole.
+        """
+
+        def foreign(seen: Seen) -> bool:
+            return not seen.is_directory and rules.kind_of(seen.path) in _CAPTURED and seen.path not in standings
+
+        for seen in find(state, foreign, lambda path: rules.descends_into(path) and path not in standings):
             aside.take(seen)
         deletable = Globs(plan.delete)
         for seen in find(state, lambda seen: deletable.matches(seen.path), deletable.may_match_below):
@@ -159,6 +162,8 @@ class _Swap:
                 if there := look(directory, entry.name, below):
                     self._aside.take(there)
                 os.rename(self._staged[below], entry.name, src_dir_fd=self._stage, dst_dir_fd=directory)
+            else:  # in place already, but for its time
+                os.utime(entry.name, ns=(entry.mtime_ns, entry.mtime_ns), dir_fd=directory, follow_symlinks=False)
         self._files.sync(directory)
 
     def _enter(self, parent: int, entry: Entry, path: Names) -> int:

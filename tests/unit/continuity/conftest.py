@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
+import anyio
 import pytest
 
 from jamcore.continuity.activate import Activator, Placement
 from jamcore.continuity.broker import CheckpointBroker, Freeze
 from jamcore.continuity.capture import Bounds
 from jamcore.continuity.coordinator import Coordinators
-from jamcore.continuity.observe import Observer
+from jamcore.continuity.observe import Observer, observation_of
 from jamcore.continuity.publish import CrashPoints, Generations, NoCrashPoints
 from jamcore.domain import layout
 from jamcore.domain.cells import SHARED_CELL
@@ -29,9 +30,10 @@ from jamcore.domain.continuity import (
     Checkpoint,
     CheckpointReason,
     Observation,
+    ResumeSource,
 )
-from jamcore.domain.errors import ConflictError
-from jamcore.domain.sessions import TURN, HostState, RuntimeHost, RuntimeSession, SessionState, Turn, TurnState
+from jamcore.domain.sessions import Agent, HostState, Room, RuntimeHost, RuntimeSession, SessionState, Turn, TurnState
+from jamcore.store import Repos, Store, open_store
 from jamcore.system.files import Files
 from jamcore.system.ids import SystemIds
 
@@ -57,123 +59,59 @@ class FakeClock:
         self.ahead = timedelta(days=1)
 
     def now(self) -> datetime:
+        """Return a time that is ahead of the file system's."""
         return datetime.now(UTC) + self.ahead
 
     def monotonic(self) -> float:
+        """Never asked."""
         return 0.0
 
 
-class Tables:
-    """What a store keeps."""
+class TestStore:
+    """The real store, which can be told to fail; the properties look into it as it is now."""
 
-    def __init__(self) -> None:
-        self.hosts: dict[UUID, RuntimeHost] = {}
-        self.sessions: dict[UUID, RuntimeSession] = {}
-        self.turns: dict[UUID, Turn] = {}
-        self.checkpoints: dict[UUID, Checkpoint] = {}
-        self.decisions: list[tuple[UUID, ActivationDecision]] = []
-        self.observations: list[Observation] = []
+    __test__ = False
 
-
-class Hosts:
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    def get(self, host_id: UUID, /) -> RuntimeHost:
-        return self._tables.hosts[host_id]
-
-
-class Sessions:
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    def of_host(self, host_id: UUID, /) -> tuple[RuntimeSession, ...]:
-        return tuple(session for session in self._tables.sessions.values() if session.host_id == host_id)
-
-
-class Turns:
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    def of_session(self, session_id: UUID, /) -> tuple[Turn, ...]:
-        return tuple(turn for turn in self._tables.turns.values() if turn.session_id == session_id)
-
-    def move(self, turn_id: UUID, new: TurnState, /, *, checkpoint_id: UUID | None = None) -> Turn:
-        old = self._tables.turns[turn_id]
-        TURN.require(old.state, new)
-        self._tables.turns[turn_id] = old.model_copy(update={"state": new, "checkpoint_id": checkpoint_id})
-        return self._tables.turns[turn_id]
-
-
-class Checkpoints:
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    def insert(self, checkpoint: Checkpoint, /) -> Checkpoint:
-        stored = self._tables.checkpoints.get(checkpoint.id)
-        if stored is None:
-            number = 1 + max((row.generation for row in self.of_host(checkpoint.host_id)), default=0)
-            stored = self._tables.checkpoints[checkpoint.id] = checkpoint.model_copy(update={"generation": number})
-        elif stored.model_copy(update={"generation": checkpoint.generation}) != checkpoint:
-            raise ConflictError(kind="checkpoint", ref=str(checkpoint.id), problem="changed")
-        return stored
-
-    def of_host(self, host_id: UUID, /) -> tuple[Checkpoint, ...]:
-        return tuple(row for row in self._tables.checkpoints.values() if row.host_id == host_id)
-
-    def latest_of_host(self, host_id: UUID, /) -> Checkpoint | None:
-        return max(self.of_host(host_id), key=lambda row: row.generation, default=None)
-
-
-class Activations:
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    def record(self, decision_id: UUID, session_id: UUID, decision: ActivationDecision, decided_at: datetime, /) -> None:
-        self._tables.decisions.append((session_id, decision))
-
-
-class Observations:
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    def insert(self, observation: Observation, /) -> None:
-        self._tables.observations.append(observation)
-
-    def latest(self, checkpoint_id: UUID, session_id: UUID, /) -> Observation | None:
-        found = [o for o in self._tables.observations if (o.checkpoint_id, o.session_id) == (checkpoint_id, session_id)]
-        return found[-1] if found else None
-
-
-class MemoryRows:
-    """The repositories over one set of tables."""
-
-    def __init__(self, tables: Tables) -> None:
-        self.hosts = Hosts(tables)
-        self.sessions = Sessions(tables)
-        self.turns = Turns(tables)
-        self.checkpoints = Checkpoints(tables)
-        self.activations = Activations(tables)
-        self.observations = Observations(tables)
-
-
-class MemoryStore:
-    """A store whose transactions happen as a whole or not at all; ``fails`` makes the next ones fail."""
-
-    def __init__(self) -> None:
-        self.tables = Tables()
+    def __init__(self, store: Store, host: RuntimeHost, clock: FakeClock) -> None:
+        self._store = store
+        self._host = host
         self.fails: Exception | None = None
+        agent = Agent(id=host.agent_id, name="agent", provider=host.provider, created_at=clock.now())
+        self.room = Room(id=host.id, name="room", agent_id=agent.id, created_at=clock.now())
+        self.now(lambda repos: (repos.agents.insert(agent), repos.hosts.insert(host), repos.rooms.insert(self.room)))
 
-    async def transact(self, work: Callable[[MemoryRows], T], /) -> T:
+    async def transact(self, work: Callable[[Repos], T], /) -> T:
+        """Run a transaction, or fail as told."""
         if self.fails:
             raise self.fails
-        attempt = copy.deepcopy(self.tables)
-        answer = work(MemoryRows(attempt))
-        self.tables = attempt
-        return answer
+        return await self._store.transact(work)
 
-    async def read(self, work: Callable[[MemoryRows], T], /) -> T:
-        return work(MemoryRows(self.tables))
+    async def read(self, work: Callable[[Repos], T], /) -> T:
+        """Run a read."""
+        return await self._store.read(work)
+
+    def now(self, work: Callable[[Repos], T]) -> T:
+        """Run a transaction at once, in this thread."""
+        return self._store._run(work, write=True)
+
+    @property
+    def checkpoints(self) -> dict[UUID, Checkpoint]:
+        """The rows of the host."""
+        return {row.id: row for row in self.now(lambda repos: repos.checkpoints.of_host(self._host.id))}
+
+    @property
+    def turns(self) -> dict[UUID, Turn]:
+        """The turns of the host's sessions."""
+
+        def turns(repos: Repos) -> dict[UUID, Turn]:
+            sessions = repos.sessions.of_host(self._host.id)
+            return {turn.id: turn for session in sessions for turn in repos.turns.of_session(session.id)}
+
+        return self.now(turns)
+
+    def observations(self, session: RuntimeSession) -> tuple[Observation, ...]:
+        """The observations of a session."""
+        return self.now(lambda repos: repos.observations.of_session(session.id))
 
 
 class CountingFiles(Files):
@@ -183,40 +121,30 @@ class CountingFiles(Files):
         self.syncs = 0
 
     def sync(self, descriptor: int) -> None:
+        """Count, and sync."""
         self.syncs += 1
         super().sync(descriptor)
 
 
-@dataclass
 class World:
     """One app directory with one host. ``restart`` composes everything anew over what is on disk and in the store."""
 
-    app: Path
-    store: MemoryStore = field(default_factory=MemoryStore)
-    clock: FakeClock = field(default_factory=FakeClock)
-    ids: SystemIds = field(default_factory=SystemIds)
-    bounds: Bounds | None = None
-    captures: CaptureList = LOGS
-    plan: ActivationPlan = PLAN
-    crash: CrashPoints = field(default_factory=NoCrashPoints)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        app: Path,
+        store: Store,
+        *,
+        clock: FakeClock,
+        host: RuntimeHost | None = None,
+        bounds: Bounds | None = None,
+        captures: CaptureList = LOGS,
+        plan: ActivationPlan = PLAN,
+    ) -> None:
+        self.app, self.clock, self.bounds, self.captures, self.plan = app, clock, bounds, captures, plan
+        self.ids = SystemIds()
         self.files = CountingFiles()
-        now = self.clock.now()
-        self.host = RuntimeHost(
-            id=self.ids.uuid(),
-            agent_id=self.ids.uuid(),
-            provider="probe",
-            engine="none",
-            cell=SHARED_CELL,
-            sandbox="jam-1",
-            plan_json="{}",
-            state=HostState.ACTIVE,
-            daemon_id=self.ids.uuid(),
-            fence_epoch=1,
-            created_at=now,
-        )
-        self.store.tables.hosts[self.host.id] = self.host
+        self.host = host or new_host(store.fence.daemon_id, clock)
+        self.store = TestStore(store, self.host, clock)
         self.session = self.add_session("thread-1")
         self.state = self.app / layout.provider_state(self.host.id, "probe")
         self.home = self.app / layout.guest_disk(self.host.id)
@@ -225,6 +153,7 @@ class World:
         self.restart()
 
     def restart(self, crash: CrashPoints | None = None) -> None:
+        """Compose everything anew, as a new process does."""
         self.crash = crash or NoCrashPoints()
         self.generations = Generations(self.app, self.files)
         self.coordinators = Coordinators()
@@ -246,29 +175,35 @@ class World:
             ids=self.ids,
             crash=self.crash,
         )
-        self.observer = Observer(store=self.store, clock=self.clock, ids=self.ids)
+        self.observer = Observer(self.store)
 
     @property
     def recovery(self) -> Path:
+        """Where generations are."""
         return self.app / layout.recovery(self.host.id)
 
     @property
     def packs(self) -> list[Path]:
+        """The packs, oldest first."""
         return sorted((self.app / layout.packs(self.host.id)).glob("*.pack"))
 
     def complete(self, checkpoint: Checkpoint) -> Path:
+        """The published root of a generation."""
         return self.app / layout.checkpoint_root(self.host.id, checkpoint.id) / "complete.json"
 
     def log(self, name: str = "a.jsonl") -> Path:
+        """A log of the provider."""
         return self.state / "home" / "sessions" / name
 
     def write(self, relative: str, data: bytes) -> Path:
+        """Write a file of the provider's state."""
         path = self.state / relative
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         return path
 
     def add_session(self, identity: str | None) -> RuntimeSession:
+        """Add a session to the host."""
         session = RuntimeSession(
             id=self.ids.uuid(),
             host_id=self.host.id,
@@ -278,13 +213,13 @@ class World:
             model=None,
             created_at=self.clock.now(),
         )
-        self.store.tables.sessions[session.id] = session
-        return session
+        return self.store.now(lambda repos: repos.sessions.insert(session))
 
     def add_turn(self, session: RuntimeSession, state: TurnState) -> UUID:
+        """Add a turn in a state."""
         turn = Turn(
             id=self.ids.uuid(),
-            room_id=self.ids.uuid(),
+            room_id=self.store.room.id,
             session_id=session.id,
             text="hello",
             state=state,
@@ -296,8 +231,19 @@ class World:
             accepted_at=self.clock.now(),
             ended_at=None,
         )
-        self.store.tables.turns[turn.id] = turn
-        return turn.id
+        return self.store.now(lambda repos: repos.turns.accept(turn)).id
+
+    def observed(self, checkpoint_id: UUID, *, source: ResumeSource, reported: str | None, detail: str = "") -> Observation:
+        """Build an observation of the session."""
+        return observation_of(
+            self.session,
+            checkpoint_id,
+            observation_id=self.ids.uuid(),
+            observed_at=self.clock.now(),
+            source=source,
+            reported=reported,
+            detail=detail,
+        )
 
     async def capture(
         self,
@@ -308,6 +254,7 @@ class World:
         identities: Mapping[UUID, str] | None = None,
         **more: Any,
     ) -> Checkpoint:
+        """Make a generation."""
         return await self.broker.capture(
             self.host,
             reason=reason,
@@ -321,11 +268,13 @@ class World:
         )
 
     async def inspect(self, session: RuntimeSession | None = None, current: str | None = VERSION) -> ActivationDecision:
+        """Inspect a session."""
         return await self.activator.inspect(
             session or self.session, self.host, accepts_version=lambda captured, now: captured == now, current_version=current
         )
 
     async def place(self, decision: ActivationDecision | None = None, **more: Any) -> Placement:
+        """Place the session's state."""
         return await self.activator.place(
             decision or await self.inspect(),
             self.session,
@@ -337,11 +286,57 @@ class World:
         )
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "app")
+def new_host(daemon_id: UUID, clock: FakeClock) -> RuntimeHost:
+    ids = SystemIds()
+    return RuntimeHost(
+        id=ids.uuid(),
+        agent_id=ids.uuid(),
+        provider="probe",
+        engine="none",
+        cell=SHARED_CELL,
+        sandbox="jam-1",
+        plan_json="{}",
+        state=HostState.ACTIVE,
+        daemon_id=daemon_id,
+        fence_epoch=1,
+        created_at=clock.now(),
+    )
+
+
+class MakeWorld(Protocol):
+    """Makes a world with a database of its own, and closes it."""
+
+    def __call__(
+        self, app: Path, *, bounds: Bounds | None = None, captures: CaptureList = LOGS, plan: ActivationPlan = PLAN
+    ) -> AbstractAsyncContextManager[World]:
+        """Open a world."""
+
+
+@pytest.fixture(scope="session")
+def make_world(tmp_path_factory: pytest.TempPathFactory) -> MakeWorld:
+    """Make a world with a database of its own; the schema is made once and copied."""
+    daemon_id, clock = SystemIds().uuid(), FakeClock()
+    blank = tmp_path_factory.mktemp("blank") / "jam.db"
+
+    async def prepare() -> None:
+        async with open_store(blank, files=Files(), clock=clock, daemon_id=daemon_id):
+            pass
+
+    anyio.run(prepare)
+
+    @asynccontextmanager
+    async def make(
+        app: Path, *, bounds: Bounds | None = None, captures: CaptureList = LOGS, plan: ActivationPlan = PLAN
+    ) -> AsyncIterator[World]:
+        app.mkdir(parents=True, exist_ok=True)
+        shutil.copy(blank, app / "jam.db")
+        async with open_store(app / "jam.db", files=Files(), clock=clock, daemon_id=daemon_id) as store:
+            yield World(app, store, clock=FakeClock(), bounds=bounds, captures=captures, plan=plan)
+
+    return make
 
 
 @pytest.fixture
-def make_world() -> Callable[..., World]:
-    return World
+async def world(make_world: MakeWorld, tmp_path: Path) -> AsyncIterator[World]:
+    async with make_world(tmp_path / "app") as world:
+        yield world

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -131,7 +132,7 @@ async def test_the_decision_is_stored(world: World) -> None:
     """With its evidence, before anything starts."""
     decision = await world.inspect()
     await world.activator.record(world.session, decision)
-    assert world.store.tables.decisions == [(world.session.id, decision)]
+    assert world.store.now(lambda repos: repos.activations.latest_of_session(world.session.id)) == decision
 
 
 @pytest.mark.guarantee("CONT-1")
@@ -175,7 +176,7 @@ async def test_live_state_is_used_only_if_it_extends_the_generation(world: World
         lambda world: (world.log().rename(world.state / "kept"), world.log().symlink_to(world.state / "kept")),
     ],
 )
-async def test_everything_else_is_restored(world: World, damage) -> None:  # type: ignore[no-untyped-def]
+async def test_everything_else_is_restored(world: World, damage: Callable[[World], object]) -> None:
     """Missing, shorter, rewritten, of another kind: the generation is put in place, and the reason is said."""
     world.log().write_bytes(b"one\n")
     world.write("home/config/c", b"config").chmod(0o640)
@@ -215,9 +216,9 @@ async def test_a_restore_deletes_what_would_diverge_and_keeps_what_it_replaces(w
     aside = {path.relative_to(placed.set_aside).as_posix(): path.read_bytes() for path in placed.set_aside.rglob("*.jsonl")}
     assert aside == {"home/sessions/a.jsonl": b"other\n", "home/sessions/stray.jsonl": b"stray\n"}
     assert placed.set_aside.stat().st_mode & 0o777 == 0o700
-    assert sorted(os.listdir(world.state / "home")) == ["notes.txt", "sessions"]
+    assert sorted(path.name for path in (world.state / "home").iterdir()) == ["notes.txt", "sessions"]
     assert kept.read_bytes() == b"not declared"
-    assert os.listdir(scratch) == []
+    assert list(scratch.iterdir()) == []
     assert beside.exists()
 
 
@@ -242,8 +243,7 @@ async def test_a_first_turn_that_was_killed_resumes_from_live_state(world: World
     fresh = world.add_session(None)
     await world.capture(CheckpointReason.FIRST_TURN, identities={fresh.id: "thread-9"})
     world.log().write_bytes(b"first turn, half")
-    bound = fresh.model_copy(update={"provider_identity": "thread-9"})
-    world.store.tables.sessions[fresh.id] = bound
+    bound = world.store.now(lambda repos: repos.sessions.bind_identity(fresh.id, "thread-9"))
     decision = await world.inspect(bound)
     assert decision.outcome is Activation.EXACT_RESUME
     assert (await world.place(decision)).source is ResumeSource.LIVE
@@ -268,7 +268,7 @@ async def test_a_turn_is_safe_only_when_captured(world: World) -> None:
     late = world.add_turn(world.session, TurnState.COMPLETED)
     world.log().unlink()
     assert (await world.place()).source is ResumeSource.GENERATION
-    turns = world.store.tables.turns
+    turns = world.store.turns
     assert (turns[safe].state, turns[late].state) == (TurnState.CAPTURED, TurnState.COMPLETED)
 
 
@@ -278,7 +278,7 @@ async def test_observations_say_what_the_provider_reported(world: World) -> None
     world.log().write_bytes(b"x\n")
     row = await world.capture()
     for reported, outcome in (("thread-2", "failed"), (None, "failed"), ("thread-1", "succeeded")):
-        seen = world.observer.resumed(world.session, row.id, source=ResumeSource.LIVE, reported=reported, detail="d")
+        seen = world.observed(row.id, source=ResumeSource.LIVE, reported=reported, detail="d")
         assert seen.outcome is ObservationOutcome(outcome)
         await world.observer.record(seen)
         failure = await world.observer.failure(row.id, world.session.id)
@@ -289,13 +289,13 @@ async def test_observations_say_what_the_provider_reported(world: World) -> None
         else:
             assert failure is None
             require_success(seen)
-    assert len(world.store.tables.observations) == 3
+    assert len(world.store.observations(world.session)) == 3
 
 
 @pytest.mark.guarantee("CONT-7", "CONT-12")
 async def test_an_observation_that_cannot_be_written_fails_the_turn(world: World) -> None:
     """The error is typed, so that nothing of the provider is shown."""
-    seen = world.observer.resumed(world.session, world.ids.uuid(), source=ResumeSource.LIVE, reported="thread-1")
+    seen = world.observed(world.ids.uuid(), source=ResumeSource.LIVE, reported="thread-1")
     world.store.fails = ConflictError(kind="store", ref="", problem="full")
     with pytest.raises(ObservationLostError):
         await world.observer.record(seen)

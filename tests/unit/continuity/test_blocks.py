@@ -28,11 +28,13 @@ class Store:
         self.blocks = self.reopen()
 
     def reopen(self) -> BlockStore:
+        """Open it as a new process does."""
         self.blocks = BlockStore(self.packs, self.checkpoints)
         self.blocks.refresh()
         return self.blocks
 
     def publish(self, *units: bytes, checkpoint: UUID | None = None) -> tuple[Path, int]:
+        """Publish a pack that holds the units."""
         checkpoint = checkpoint or uuid4()
         writer = self.blocks.writer(checkpoint, Files())
         for data in units:
@@ -42,11 +44,13 @@ class Store:
         return self.packs / f"{checkpoint}.pack", writer.bytes_written
 
     def mark(self, checkpoint: UUID) -> None:
+        """Publish what was sealed."""
         (self.checkpoints / str(checkpoint)).mkdir()
         (self.checkpoints / str(checkpoint) / "complete.json").touch()
         self.blocks.refresh()
 
     def get(self, data: bytes) -> bytes:
+        """Read a unit."""
         with self.blocks.reader() as reader:
             return reader.get(Unit.LEAF, digest_of(Unit.LEAF, data))
 
@@ -153,11 +157,13 @@ class MemoryUnits:
         self.units: dict[tuple[Unit, bytes], bytes] = {}
 
     def put(self, unit: Unit, data: bytes) -> bytes:
+        """Keep a unit."""
         digest = digest_of(unit, data)
         self.units[unit, digest] = data
         return digest
 
     def get(self, unit: Unit, digest: bytes) -> bytes:
+        """Return a unit."""
         if (unit, digest) not in self.units:
             raise BlockDamagedError(digest=digest.hex(), problem="absent")
         return self.units[unit, digest]
@@ -183,7 +189,9 @@ def test_a_stream_with_another_size_is_damaged(size: int) -> None:
             read_stream(units, Content(wrong, content.digest))
 
 
-raw_names = st.binary(min_size=1, max_size=255).filter(lambda name: b"/" not in name and b"\0" not in name and name not in (b".", b".."))
+raw_names = st.binary(min_size=1, max_size=255).filter(
+    lambda name: b"/" not in name and b"\0" not in name and name not in (b".", b"..")
+)
 entries = st.builds(
     Entry,
     name=raw_names,

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
 from jamcore.continuity.capture import Bounds
 from jamcore.continuity.credentials import SecretScan
 from jamcore.continuity.format import BLOCK
 from jamcore.continuity.objects import Entry, Kind, read_root, walk_tree
+from jamcore.continuity.publish import Generation
+from jamcore.continuity.walk import Seen, open_file
 from jamcore.domain.continuity import CaptureEntry, CaptureKind, CaptureList, CaptureRefusedError, Checkpoint
 
 if TYPE_CHECKING:
-    from tests.unit.continuity.conftest import World
+    from tests.unit.continuity.conftest import MakeWorld, World
 
 pytestmark = pytest.mark.anyio
-
 
 
 def tree(world: World, checkpoint: Checkpoint) -> dict[bytes, Entry]:
@@ -31,11 +32,18 @@ def tree(world: World, checkpoint: Checkpoint) -> dict[bytes, Entry]:
         return {b"/".join(path): entry for path, entry in walk_tree(source, root)}
 
 
+def generation(world: World, checkpoint: Checkpoint) -> Generation:
+    """Return what complete.json says."""
+    found = world.generations.read(world.host.id, checkpoint.id)
+    assert found is not None
+    return found
+
+
 async def refused(world: World) -> CaptureRefusedError:
     with pytest.raises(CaptureRefusedError) as error:
         await world.capture()
     assert not world.packs, "a refused checkpoint leaves no pack"
-    assert not world.store.tables.checkpoints
+    assert not world.store.checkpoints
     return error.value
 
 
@@ -117,9 +125,13 @@ async def test_special_files_that_are_not_declared_do_not_matter(world: World) -
         (Bounds(depth=4), "deeper than 4 directories"),
     ],
 )
-async def test_bounds(make_world: Callable[..., World], tmp_path: Path, bounds: Bounds, reason: str) -> None:
+async def test_bounds(make_world: MakeWorld, tmp_path: Path, bounds: Bounds, reason: str) -> None:
     """Each bound refuses by name, and what is just within all of them is captured."""
-    world = make_world(tmp_path / "bounded", bounds=bounds)
+    async with make_world(tmp_path / "bounded", bounds=bounds) as world:
+        await _bounded(world, bounds, reason)
+
+
+async def _bounded(world: World, bounds: Bounds, reason: str) -> None:
     world.write("home/sessions/1/a.jsonl", b"0123456789")
     world.write("home/sessions/1/b.jsonl", b"0123456789")
     assert (await world.capture()).files == 2
@@ -192,12 +204,12 @@ def test_an_escaped_private_key_is_found() -> None:
 
 
 @pytest.mark.guarantee("CONT-5")
-async def test_a_live_database_is_refused(make_world: Callable[..., World], tmp_path: Path) -> None:
+async def test_a_live_database_is_refused(make_world: MakeWorld, tmp_path: Path) -> None:
     """A file declared as a database is never copied from under a running program."""
     captures = CaptureList(entries=(CaptureEntry(pattern="**/*.sqlite", kind=CaptureKind.DATABASE),))
-    world = make_world(tmp_path / "db", captures=captures)
-    world.write("home/x.sqlite", b"")
-    assert "databases" in (await refused(world)).reason
+    async with make_world(tmp_path / "db", captures=captures) as world:
+        world.write("home/x.sqlite", b"")
+        assert "databases" in (await refused(world)).reason
 
 
 @pytest.mark.needs("root")
@@ -206,7 +218,7 @@ async def test_another_file_system_is_not_entered(world: World) -> None:
     """A mount inside the state is named, not walked."""
     inside = world.state / "home/sessions/mounted"
     inside.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "none", inside], capture_output=True, check=False).returncode:
+    if (await anyio.run_process(["mount", "-t", "tmpfs", "none", str(inside)], check=False)).returncode:
         pytest.skip("needs mount: this root may not mount")
     try:
         (inside / "a.jsonl").touch()
@@ -215,7 +227,7 @@ async def test_another_file_system_is_not_entered(world: World) -> None:
             "reason": "it lies on another file system",
         }
     finally:
-        subprocess.run(["umount", inside], check=True)
+        await anyio.run_process(["umount", str(inside)])
 
 
 @pytest.mark.guarantee("WS-13")
@@ -242,12 +254,12 @@ async def test_the_guest_is_frozen_while_it_is_read_and_only_then(world: World) 
 
     world.log().write_bytes(b"x\n")
     first = await world.capture()
-    assert not world.generations.read(world.host.id, first.id).guest_frozen
+    assert generation(world, first).guest_frozen is False
     syncs = world.files.syncs
     world.log().write_bytes(b"x\ny\n")
     second = await world.capture(freeze=freeze)
     assert events == ["frozen after 0 syncs of files", "thawed with 1 holder"]
-    assert world.generations.read(world.host.id, second.id).guest_frozen
+    assert generation(world, second).guest_frozen is True
     assert tree(world, second)[b"home/sessions/a.jsonl"].content.size == 4
 
 
@@ -266,25 +278,24 @@ async def test_a_write_of_the_same_tick_is_seen(world: World) -> None:
 
 
 @pytest.mark.guarantee("CONT-10")
-async def test_an_unchanged_file_is_not_read_again(world: World) -> None:
-    """Size, times and inode being equal, nothing is opened: the access shows on an unreadable-by-content stand-in, a counted read."""
+async def test_an_unchanged_file_is_not_read_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Size, times and inode being equal, a file is not opened; when a time differs, it is."""
     world.write("home/config/c", b"x" * 100)
     world.log().write_bytes(b"x\n")
     first = await world.capture()
-    opened: list[str] = []
-    import jamcore.continuity.capture as module
+    opened: list[bytes] = []
 
-    original = module.open_file
-    module.open_file = lambda seen: opened.append(seen.name) or original(seen)  # type: ignore[func-returns-value]
-    try:
-        second = await world.capture()
-        os.utime(world.log(), ns=(1, 1))
-        await world.capture()
-    finally:
-        module.open_file = original
-    assert opened == [b"a.jsonl"]
+    def counting(seen: Seen) -> int:
+        opened.append(seen.name)
+        return open_file(seen)
+
+    monkeypatch.setattr("jamcore.continuity.capture.open_file", counting)
+    second = await world.capture()
+    assert opened == []
     assert first.root_digest == second.root_digest
-
+    os.utime(world.log(), ns=(1, 1))
+    await world.capture()
+    assert opened == [b"a.jsonl"]
 
 
 @pytest.mark.guarantee("CONT-11")
@@ -299,7 +310,7 @@ async def test_a_log_that_lost_captured_bytes_refuses_the_checkpoint(world: Worl
         with pytest.raises(CaptureRefusedError) as error:
             await world.capture()
         assert error.value.path == "home/sessions/a.jsonl"
-    assert world.store.tables.checkpoints.keys() == {good.id}
+    assert world.store.checkpoints.keys() == {good.id}
     log.write_bytes(b"one\ntwo\nthree\nfour\n")
     assert (await world.capture()).generation == good.generation + 1
 

@@ -6,6 +6,7 @@ import random
 from uuid import UUID, uuid4
 
 import anyio
+import anyio.lowlevel
 import pytest
 from anyio.abc import TaskStatus
 from hypothesis import given, settings
@@ -137,11 +138,10 @@ async def test_a_grant_that_meets_a_cancellation_is_given_back() -> None:
             async with host.exclusive("checkpoint", 60):
                 pass
 
-    async with anyio.create_task_group() as group:
-        async with host.turn_permit(uuid4()):
-            group.start_soon(waits)
-            await settled()
-            scope.cancel()
+    async with anyio.create_task_group() as group, host.turn_permit(uuid4()):
+        group.start_soon(waits)
+        await settled()
+        scope.cancel()
         # Leaving granted the permit before the cancelled task could run.
     assert (host.holders, host.waiting) == ((), ())
 
@@ -167,7 +167,7 @@ async def _mixture(source: random.Random) -> None:
                 assert "c" not in inside or len(inside) == 1
                 try:
                     for _ in range(pauses):
-                        await anyio.sleep(0)
+                        await anyio.lowlevel.checkpoint()
                 finally:
                     inside.remove(kind)
             done.append(number)
@@ -179,7 +179,7 @@ async def _mixture(source: random.Random) -> None:
             expected += not give_up
             group.start_soon(work, number, source.choice("tttc"), source.randrange(4), give_up)
             if source.random() < 0.5:
-                await anyio.sleep(0)
+                await anyio.lowlevel.checkpoint()
     assert len(done) >= expected
     assert (host.holders, host.waiting) == ((), ())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -34,6 +35,7 @@ class KillAt:
         self._point: str | None = point
 
     def reach(self, point: str) -> None:
+        """Raise at the boundary."""
         if point == self._point:
             self._point = None
             raise KilledError(point)
@@ -57,7 +59,7 @@ async def test_a_generation_holds_every_session_and_makes_its_turns_safe(world: 
         sibling.id: done[1],
         fresh.id: None,
     }
-    turns = world.store.tables.turns
+    turns = world.store.turns
     assert [(turns[turn].state, turns[turn].checkpoint_id) for turn in done] == [(TurnState.CAPTURED, row.id)] * 2
     assert [turns[turn].state for turn in (cut, failed, accepted)] == [TurnState.CUT, TurnState.FAILED, TurnState.ACCEPTED]
     assert turns[earlier].checkpoint_id is None
@@ -136,12 +138,12 @@ async def test_a_crash_at_every_boundary_is_repaired(world: World, point: str, r
     else:
         world.log().write_bytes(b"one\ntwo\nthree\n")
         await world.capture()
-    rows = world.store.tables.checkpoints
+    rows = world.store.checkpoints
     assert (identifier in rows) is (published or repaired_by == "retry")
     numbers = [row.generation for row in sorted(rows.values(), key=lambda row: row.id)]
     assert numbers == list(range(1, len(rows) + 1)), "generation numbers follow the order of making"
     if repaired_by != "start-up" or published:
-        assert world.store.tables.turns[turn].state is TurnState.CAPTURED
+        assert world.store.turns[turn].state is TurnState.CAPTURED
     assert {pack.stem for pack in world.packs} == {str(row) for row in rows}, "no pack without its generation is left"
     assert (await world.inspect()).evidence.generation_state == "verified"
 
@@ -157,7 +159,7 @@ async def test_a_row_that_could_not_be_written_is_written_next_time(world: World
     world.store.fails = None
     world.log().write_bytes(b"one\ntwo\n")
     second = await world.capture()
-    assert world.store.tables.checkpoints[identifier].generation == 1
+    assert world.store.checkpoints[identifier].generation == 1
     assert second.generation == 2
 
 
@@ -178,6 +180,27 @@ async def test_what_cannot_be_read_is_never_recorded(world: World) -> None:
     assert path.exists()
 
 
+def full_after(allowed: int) -> Callable[[int], None]:
+    """Return a sync that works so many times and then finds the disk full."""
+    left = iter(range(allowed))
+
+    def sync(descriptor: int) -> None:
+        if next(left, None) is None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        os.fsync(descriptor)
+
+    return sync
+
+
+async def failure_of(world: World) -> CheckpointFailedError | None:
+    """Capture, and return the failure."""
+    try:
+        await world.capture()
+    except CheckpointFailedError as error:
+        return error
+    return None
+
+
 async def test_a_full_disk_publishes_nothing_and_the_next_attempt_works(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """At each durable effect: the error is typed, no generation appears, and no pack is left behind."""
     world.log().write_bytes(b"one\n")
@@ -186,29 +209,16 @@ async def test_a_full_disk_publishes_nothing_and_the_next_attempt_works(world: W
     syncs = world.files.syncs
 
     for allowed in range(20):
-        calls = 0
-
-        def sync(descriptor: int, *, allowed: int = allowed) -> None:
-            nonlocal calls
-            calls += 1
-            if calls > allowed:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            os.fsync(descriptor)
-
         with monkeypatch.context() as patch:
-            patch.setattr(world.files, "sync", sync)
-            try:
-                await world.capture()
-            except CheckpointFailedError as error:
-                assert "No space" in error.problem
-            else:
-                break
-    else:
-        pytest.fail("it never succeeded")
+            patch.setattr(world.files, "sync", full_after(allowed))
+            failure = await failure_of(world)
+        if failure is None:
+            break
+        assert "No space" in failure.problem
     assert allowed >= 4
     assert world.files.syncs == syncs
     assert (await world.inspect()).evidence.generation_state == "verified"
-    assert len(world.packs) == len(world.store.tables.checkpoints)
+    assert len(world.packs) == len(world.store.checkpoints)
 
 
 @pytest.mark.guarantee("CONT-2")
@@ -252,7 +262,7 @@ async def test_concurrent_captures_with_and_without_a_permit_all_finish(world: W
         async with anyio.create_task_group() as group:
             for number in range(9):
                 group.start_soon(before_stop if number % 3 == 0 else after_turn)
-    assert sorted(row.generation for row in world.store.tables.checkpoints.values()) == list(range(1, 10))
+    assert sorted(row.generation for row in world.store.checkpoints.values()) == list(range(1, 10))
 
 
 async def test_a_cancelled_capture_leaves_nothing_and_gives_the_host_back(world: World) -> None:

@@ -12,7 +12,7 @@ import pytest
 from jamcore.continuity.removal import empty_directory
 from jamcore.continuity.restore import RESTORE_POINTS, is_half_restored
 from jamcore.continuity.walk import open_root, owned
-from jamcore.domain.continuity import CaptureRefusedError, ResumeSource
+from jamcore.domain.continuity import CaptureRefusedError, CheckpointCorruptError, ResumeSource
 from jamcore.domain.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class KillAt:
         self._point = point
 
     def reach(self, point: str) -> None:
+        """Raise at the boundary."""
         if point == self._point:
             raise KilledError(point)
 
@@ -40,7 +41,7 @@ def snapshot(root: Path) -> dict[str, tuple[int, bytes]]:
     """Return everything below a directory: mode and content."""
     found = {}
     for path in sorted(root.rglob("*")):
-        content = os.readlink(path).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
+        content = bytes(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else b""
         found[str(path.relative_to(root))] = (path.lstat().st_mode, content)
     return found
 
@@ -61,29 +62,80 @@ def replace(path: Path, target: Path) -> None:
     path.symlink_to(target)
 
 
+def _lose_the_log(world: World) -> None:
+    """Make a restore necessary."""
+    world.log().unlink()
+
+
+def _sessions(world: World, outside: Path) -> None:
+    replace(world.state / "home/sessions", outside)
+
+
+def _home(world: World, outside: Path) -> None:
+    replace(world.state / "home", outside)
+
+
+def _log(world: World, outside: Path) -> None:
+    replace(world.log(), outside / "a.jsonl")
+
+
+def _deep(world: World, outside: Path) -> None:
+    replace(world.state / "home/sessions/1", outside)
+
+
+def _database(world: World, outside: Path) -> None:
+    _lose_the_log(world)
+    (world.state / "home/x.sqlite").symlink_to(outside / "x.sqlite")
+
+
+def _database_directory(world: World, outside: Path) -> None:
+    _lose_the_log(world)
+    (world.state / "home/d.sqlite").symlink_to(outside)
+
+
+def _above_scratch(world: World, outside: Path) -> None:
+    _lose_the_log(world)
+    replace(world.home / ".cache", outside)
+
+
+def _scratch(world: World, outside: Path) -> None:
+    _lose_the_log(world)
+    replace(world.home / ".cache/db", outside)
+
+
+def _foreign_link(world: World, outside: Path) -> None:
+    _lose_the_log(world)
+    world.log("extra.jsonl").symlink_to(outside / "a.jsonl")
+
+
+def _hard_link(world: World, outside: Path) -> None:
+    _lose_the_log(world)
+    world.log("hard.jsonl").hardlink_to(outside / "a.jsonl")
+
+
+HOSTILE: dict[str, Callable[[World, Path], None]] = {
+    "a link for the log's directory": _sessions,
+    "a link for the directory above": _home,
+    "a link for the log": _log,
+    "a link for a deeper directory": _deep,
+    "a database that is a link to a file": _database,
+    "a database that is a link to a directory": _database_directory,
+    "a link above the scratch directory": _above_scratch,
+    "a link for the scratch directory": _scratch,
+    "a foreign log that is a link": _foreign_link,
+    "a foreign log that is a hard link": _hard_link,
+}
+
+
 @pytest.mark.guarantee("WS-13", "CONT-5")
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        lambda world, outside: replace(world.state / "home/sessions", outside),
-        lambda world, outside: replace(world.state / "home", outside),
-        lambda world, outside: replace(world.log(), outside / "a.jsonl"),
-        lambda world, outside: replace(world.state / "home/sessions/1", outside),
-        lambda world, outside: (world.log().unlink(), (world.state / "home/x.sqlite").symlink_to(outside / "x.sqlite")),
-        lambda world, outside: (world.log().unlink(), (world.state / "home/d.sqlite").symlink_to(outside)),
-        lambda world, outside: (world.log().unlink(), replace(world.home / ".cache", outside)),
-        lambda world, outside: (world.log().unlink(), replace(world.home / ".cache/db", outside)),
-        lambda world, outside: (world.log().unlink(), world.log("extra.jsonl").symlink_to(outside / "a.jsonl")),
-        lambda world, outside: (world.log().unlink(), os.link(outside / "a.jsonl", world.log("hard.jsonl"))),
-    ],
-)
-async def test_no_link_leads_a_restore_out(world: World, outside: Path, hostile: Callable[[World, Path], object]) -> None:
+@pytest.mark.parametrize("hostile", sorted(HOSTILE))
+async def test_no_link_leads_a_restore_out(world: World, outside: Path, hostile: str) -> None:
     """Links in the place of directories, logs, databases and scratch: what they name is untouched, and the state is whole."""
     world.log().write_bytes(b"one\n")
     world.write("home/sessions/1/deep.jsonl", b"deep\n")
     (world.home / ".cache/db").mkdir(parents=True)
     await world.capture()
-    hostile(world, outside)
+    HOSTILE[hostile](world, outside)
     before = snapshot(outside)
     placed = await world.place()
     assert placed.source is ResumeSource.GENERATION
@@ -91,7 +143,7 @@ async def test_no_link_leads_a_restore_out(world: World, outside: Path, hostile:
     assert world.log().read_bytes() == b"one\n"
     assert (world.state / "home/sessions/1/deep.jsonl").read_bytes() == b"deep\n"
     assert not any(path.is_symlink() for path in (world.log(), world.log().parent, world.state / "home"))
-    assert sorted(os.listdir(world.state / "home/sessions/1"))[0] == "deep.jsonl"
+    assert (world.state / "home/sessions/1/deep.jsonl").is_file()
 
 
 @pytest.mark.guarantee("CONT-11", "WS-12")
@@ -125,8 +177,6 @@ async def test_a_crash_at_every_boundary_is_repeated_to_the_end(world: World, po
 @pytest.mark.guarantee("CONT-1")
 async def test_damage_found_while_restoring_changes_nothing(world: World) -> None:
     """A unit that rots between the inspection and the restore is found before anything is exchanged."""
-    from jamcore.domain.continuity import CheckpointCorruptError
-
     world.log().write_bytes(os.urandom(200_000))
     await world.capture()
     decision = await world.inspect()
@@ -209,5 +259,5 @@ def test_a_tree_of_any_depth_is_emptied(tmp_path: Path) -> None:
     os.close(descriptor)
     with owned(open_root(top)) as directory:
         empty_directory(directory)
-    assert os.listdir(top) == []
+    assert list(top.iterdir()) == []
     assert beside.read_bytes() == b"kept"
