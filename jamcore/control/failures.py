@@ -73,7 +73,6 @@ class DaemonStartFailedError(FaultError):
     hint: ClassVar[str] = "The reason is the daemon's own; `jam daemon logs` may say more."
 
     app_directory: str
-    status: int
     reason: str
 
 

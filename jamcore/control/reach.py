@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO
 
 import anyio
 from anyio.abc import SocketStream
@@ -23,16 +21,18 @@ from jamcore.control.failures import (
     DaemonStartTimeoutError,
     ForeignDaemonError,
 )
+from jamcore.control.launch import Launch, launched
 from jamcore.control.schemas import DaemonRecord
 from jamcore.control.sockets import peer_uid
 from jamcore.control.versions import API_VERSION, jam_version
-from jamcore.system.process import Child, spawn
+from jamcore.domain.errors import JamError
 
 START_WAIT_S = 60.0
 """A start replays interrupted work before it listens; with many hosts that takes seconds, not minutes."""
 POLL_S = 0.02
 """How often to look whether a daemon that was just started listens."""
-REASON_CHARACTERS = 400
+RELAUNCH_S = 1.0
+"""How long to look for another daemon before starting ours again: it holds the directory while it ends, and takes seconds."""
 DAEMON = (sys.executable, "-P", "-m", "jamcore.jamd")
 """``-P``: a package of the same name in the current directory is never run instead."""
 
@@ -122,53 +122,48 @@ class Reach:
             raise DaemonOtherVersionError(daemon=record.version, client=ours)
 
     async def _start_and_wait(self) -> SocketStream:
-        """Start a daemon in a session of its own, where no signal of this terminal reaches it, and wait until somebody listens."""
-        with tempfile.TemporaryFile() as said:
-            argv = (*self._command, "--app-directory", str(self.directory))
-            launch = _Launch(spawn(argv, env=self._environ, cwd="/", stderr=said.fileno()), said)
-            with anyio.move_on_after(self._start_wait_s):
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(launch.watch)
-                    stream = await self._wait(launch)
-                    tasks.cancel_scope.cancel()
-                return self._started(stream, launch)
+        """Start a daemon in a session of its own, where no signal of this terminal reaches it, and wait until somebody listens.
+
+        Ours may find another one: then that one counts, or it is just ending, and after a while ours is started again.
+        """
+        argv = (*self._command, "--app-directory", str(self.directory))
+        with anyio.move_on_after(self._start_wait_s):
+            while True:
+                async with launched(argv, self._environ) as launch:
+                    if stream := await self._wait(launch):
+                        return stream
+                    reason = launch.reason()
+                if not _ALREADY.search(reason):
+                    raise DaemonStartFailedError(app_directory=str(self.directory), reason=reason)
+                with anyio.move_on_after(RELAUNCH_S):
+                    return await self._poll()
         raise DaemonStartTimeoutError(app_directory=str(self.directory), waited_s=self._start_wait_s)
 
-    async def _wait(self, launch: _Launch) -> SocketStream | None:
-        """Poll until somebody listens, or until the daemon ended for another reason than that one runs already.
+    async def _wait(self, launch: Launch) -> SocketStream | None:
+        """Return a connection to whoever listens first, or ``None`` when ours ended and nobody does."""
+        found: list[SocketStream] = []
 
-        Another client may have started one at the same moment: then ours ends, and that one counts.
-        """
+        async def look(scope: anyio.CancelScope) -> None:
+            found.append(await self._poll())
+            scope.cancel()
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(look, tasks.cancel_scope)
+                await launch.ended()
+                tasks.cancel_scope.cancel()
+        except* JamError as group:
+            raise _first(group) from None
+        # What listened just before the end was perhaps not yet looked at.
+        return found[0] if found else await self.find()
+
+    async def _poll(self) -> SocketStream:
         while True:
-            ended = launch.ended  # looked at first: what listened before the end is found below
             if stream := await self.find():
                 return stream
-            if ended and not _ALREADY.search(launch.reason()):
-                return None
             await anyio.sleep(POLL_S)
 
-    def _started(self, stream: SocketStream | None, launch: _Launch) -> SocketStream:
-        if stream is None:
-            raise DaemonStartFailedError(app_directory=str(self.directory), status=launch.status, reason=launch.reason())
-        return stream
 
-
-class _Launch:
-    """A daemon that was just started, and what it says before it listens."""
-
-    def __init__(self, child: Child, said: IO[bytes]) -> None:
-        self._child = child
-        self._said = said
-        self.ended = False
-        self.status = 0
-
-    async def watch(self) -> None:
-        """Note its end."""
-        self.status = await self._child.wait()
-        self.ended = True
-
-    def reason(self) -> str:
-        """Return the end of what it wrote to its standard error."""
-        self._said.seek(0)
-        text = self._said.read().decode(errors="replace").strip()
-        return text[-REASON_CHARACTERS:] or "it said nothing"
+def _first(group: ExceptionGroup[JamError]) -> JamError:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, ExceptionGroup) else inner

@@ -27,14 +27,16 @@ async def read_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[ServerEven
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
     parts: list[str] = []
+    held = ""  # a line end at the end of a chunk: the second one of an event's end may begin the next
     length = 0
     async for chunk in chunks:
-        *whole, rest = decoder.decode(chunk).split("\n\n")
+        *whole, rest = (held + decoder.decode(chunk)).split("\n\n")
         for text in whole:
             if event := _event("".join((*parts, text))):
                 yield event
             parts, length = [], 0
-        parts.append(rest)
+        held = "\n" if rest.endswith("\n") else ""
+        parts.append(rest.removesuffix("\n"))
         length += len(rest)
         if length > EVENT_BYTES:
             raise ValueError("event too long")

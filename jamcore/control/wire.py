@@ -87,10 +87,10 @@ class Answer:
         """
         try:
             if self.headers.get("transfer-encoding", "").lower() == "chunked":
-                while size := int(await self._stream.receive_until(b"\r\n", 64), 16):
+                while size := _size(await self._stream.receive_until(b"\r\n", 64), 16):
                     yield await self._stream.receive_exactly(size)
                     await self._stream.receive_exactly(2)
-            elif size := int(self.headers["content-length"]):
+            elif size := _size(self.headers["content-length"].encode(), 10):
                 yield await self._stream.receive_exactly(size)
         except KeyError:
             raise ConnectionDroppedError(request=self._request.line, reason="the answer has no length") from None
@@ -131,6 +131,13 @@ async def exchange(stream: SocketStream, request: Request) -> AsyncIterator[Answ
         except _BROKEN as error:
             raise ConnectionDroppedError(request=request.line, reason=type(error).__name__) from error
         yield Answer(status, headers, buffered, request)
+
+
+def _size(text: bytes, base: int) -> int:
+    """Return a size; ``int`` alone would accept signs, spaces and underscores."""
+    if not text.isalnum():
+        raise ValueError("no size")
+    return int(text, base)
 
 
 def _parse(head: bytes) -> tuple[int, dict[str, str]]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import anyio
 import pytest
 
+from jamcore.control import wire
 from jamcore.control.client import JamClient
 from jamcore.control.reach import Reach
 
@@ -18,6 +21,45 @@ if TYPE_CHECKING:
     from tests.unit.control.fake_daemon import FakeServices
 
 HERE = Path(__file__).parent
+
+
+class Said(NamedTuple):
+    """A raw answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    json: Any
+
+
+class Ask(Protocol):
+    """Sends one raw request to the served fake."""
+
+    async def __call__(self, method: str, target: str, body: bytes = b"", **headers: str) -> Said:
+        """Return the answer."""
+
+
+@pytest.fixture
+def ask(served: Served) -> Ask:
+    """Send raw requests, as a client that is not Jam's own would; header names have ``_`` for ``-``."""
+
+    async def send(method: str, target: str, body: bytes = b"", **headers: str) -> Said:
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with wire.exchange(await wire.connect(served.socket), wire.Request(method, target, fields, body)) as answer:
+            return Said(answer.status, answer.headers, json.loads(await answer.read()))
+
+    return send
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], bool]], Awaitable[None]]:
+    """Wait until a condition holds, and fail when it does not within seconds."""
+
+    async def wait(condition: Callable[[], bool]) -> None:
+        with anyio.fail_after(10):
+            while not condition():  # noqa: ASYNC110 - what is waited for cannot set an event: it lies behind a socket
+                await anyio.sleep(0.002)
+
+    return wait
 
 
 @pytest.fixture(scope="session")

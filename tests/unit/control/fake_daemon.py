@@ -47,7 +47,7 @@ from jamcore.domain.continuity import (
     ObservationOutcome,
     ResumeSource,
 )
-from jamcore.domain.errors import ConflictError, NotFoundError
+from jamcore.domain.errors import ConflictError, JamError, NotFoundError
 from jamcore.domain.events import (
     CommandFinished,
     CommandStarted,
@@ -92,6 +92,7 @@ from jamcore.domain.sessions import (
 )
 from jamcore.system.files import Files
 from jamcore.system.ids import SystemIds
+from jamcore.system.lock import owning
 
 EVIL = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202egpj.exe tail\x7f\r\n\tok"
 IDS = SystemIds()
@@ -163,7 +164,6 @@ class FakeServices:
             rooms=FakeRooms(self),
             runs=FakeRuns(self),
             changes=FakeChanges(self),
-            shutdown_requested=self.stopping.is_set,
         )
 
     async def note(self, name: str, detail: object = None) -> None:
@@ -223,6 +223,9 @@ class FakeSystem(Part):
     def shutdown(self) -> None:
         self.fake.calls.append(("shutdown", None))
         self.fake.stopping.set()
+
+    async def stopped(self) -> None:
+        await self.fake.stopping.wait()
 
 
 class FakeProviders(Part):
@@ -559,7 +562,7 @@ async def _main(directory: Path) -> int:
     if (directory / "refuse.txt").exists():
         print((directory / "refuse.txt").read_text(), file=sys.stderr)
         return 3
-    with anyio.open_signal_receiver(signal.SIGTERM) as signals:
+    with owning(directory / "lock", pid=os.getpid(), started_at=AT), anyio.open_signal_receiver(signal.SIGTERM) as signals:
         if (directory / "mute").exists():
             await anext(signals)
             return 0
@@ -567,6 +570,8 @@ async def _main(directory: Path) -> int:
             tasks.start_soon(_stop_on, signals, fake.stopping)
             await fake.stopping.wait()
             tasks.cancel_scope.cancel()
+        if (directory / "slow-end").exists():
+            await anyio.sleep(0.5)
     return 0
 
 
@@ -576,10 +581,13 @@ async def _stop_on(signals: AsyncIterator[signal.Signals], stopping: anyio.Event
 
 
 def main() -> None:
-    """Be a daemon."""
+    """Be a daemon; one that cannot start says why like the real one."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--app-directory", type=Path, required=True)
-    sys.exit(anyio.run(_main, parser.parse_args().app_directory))
+    try:
+        sys.exit(anyio.run(_main, parser.parse_args().app_directory))
+    except JamError as error:
+        sys.exit(f"jamd: {error}")
 
 
 if __name__ == "__main__":

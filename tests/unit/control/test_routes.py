@@ -1,0 +1,127 @@
+"""Every operation, over a real Unix socket."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+import pytest
+
+from jamcore.control.app import ROUTES
+from jamcore.domain.cells import WorkspaceSource
+from jamcore.domain.requests import RoomRequest, RunRequest, TurnRequest
+from jamcore.domain.sessions import TurnState
+
+if TYPE_CHECKING:
+    from tests.unit.control.conftest import Ask, Served
+
+pytestmark = pytest.mark.anyio
+
+ROOM, TURN, CHANGE = (UUID(int=n << 96) for n in (1, 2, 3))
+REQUEST = RoomRequest(id=ROOM, provider="codex", name="my room/50%", workspace=WorkspaceSource.PRIVATE_HOST_CLONE, path="/r\né")
+REF = "my%20room%2F50%25"
+
+
+class Row(NamedTuple):
+    """One request, the status it gives, and the service call it becomes."""
+
+    name: str
+    method: str
+    target: str
+    body: str
+    status: int
+    call: str
+
+
+def rows() -> tuple[Row, ...]:
+    turn = TurnRequest(id=TURN, text="hi").model_dump_json()
+    room = REQUEST.model_copy(update={"id": UUID(int=9 << 96), "name": "run"})
+    run = RunRequest(id=room.id, turn_id=TURN, change_id=CHANGE, room=room, objective="o").model_dump_json()
+    return (
+        Row("health", "GET", "/v1/health", "", 200, "health"),
+        Row("doctor", "GET", "/v1/doctor", "", 200, "doctor"),
+        Row("list_providers", "GET", "/v1/providers", "", 200, "providers"),
+        Row("list_cells", "GET", "/v1/providers/cells", "", 200, "cells"),
+        Row("install_provider", "POST", "/v1/providers/codex/install", "", 200, "install"),
+        Row("set_credential", "PUT", "/v1/credentials/openai", '{"value": "k"}', 200, "set_credential"),
+        Row("list_credentials", "GET", "/v1/credentials", "", 200, "credentials"),
+        Row("forget_credential", "DELETE", "/v1/credentials/openai", "", 200, "forget_credential"),
+        Row("create_room", "POST", "/v1/rooms", REQUEST.model_dump_json(), 201, "create"),
+        Row("list_rooms", "GET", "/v1/rooms", "", 200, "rooms"),
+        Row("get_room", "GET", f"/v1/rooms/{REF}", "", 200, "room"),
+        Row("say", "POST", f"/v1/rooms/{REF}/turns", turn, 202, "say"),
+        Row("list_turns", "GET", f"/v1/rooms/{REF}/turns", "", 200, "turns"),
+        Row("interrupt", "POST", f"/v1/rooms/{REF}/interrupt", "", 200, "interrupt"),
+        Row("stop_room", "POST", f"/v1/rooms/{REF}/stop", "", 200, "stop"),
+        Row("resume_room", "POST", f"/v1/rooms/{REF}/resume", "", 200, "resume"),
+        Row("inspect_session", "GET", f"/v1/rooms/{REF}/inspect", "", 200, "inspect"),
+        Row("start_run", "POST", "/v1/runs", run, 202, "run"),
+        Row("get_run", "GET", f"/v1/runs/{room.id}", "", 200, "run_get"),
+        Row("build_change", "POST", f"/v1/rooms/{REF}/changes", json.dumps({"id": str(CHANGE)}), 201, "build"),
+        Row("list_changes", "GET", "/v1/changes", "", 200, "changes"),
+        Row("show_change", "GET", f"/v1/changes/{CHANGE}", "", 200, "show"),
+        Row("shutdown", "POST", "/v1/shutdown", "", 202, "shutdown"),
+    )
+
+
+@pytest.mark.guarantee("CTRL-2")
+async def test_every_route_reaches_its_service(served: Served, ask: Ask) -> None:
+    """Each request is answered with its status, in the protocol's own headers, by exactly the service that it names."""
+    for row in rows():
+        before = len(served.fake.calls)
+        said = await ask(row.method, row.target, row.body.encode())
+        assert said.status == row.status, (row, said)
+        assert said.headers["jam-api"] == "1"
+        assert said.headers["cache-control"] == "no-store"
+        assert row.call in [name for name, _ in served.fake.calls[before:]], row
+
+
+def test_the_table_above_is_complete() -> None:
+    """No route is added without a row: all but the stream, which has tests of its own."""
+    assert {route.name for route in ROUTES} == {row.name for row in rows()} | {"stream_events"}
+
+
+@pytest.mark.guarantee("CTRL-2")
+async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
+    """Records go in and come out equal, with names that need escaping in a path and in JSON."""
+    client = served.client
+    assert (await client.health()).daemon_id == UUID(int=7)
+    assert not (await client.doctor()).healthy
+    assert [each.name for each in await client.providers()] == ["codex", "broken"]
+    assert len(await client.cells()) == 2
+    assert (await client.install("codex")).version == "0.163.0"
+    assert (await client.set_credential("a/b", "sécret")).present
+    assert [row.name for row in await client.credentials()] == ["a/b"]
+    await client.forget_credential("a/b")
+    made = await client.create_room(REQUEST)
+    assert made == (await client.rooms())[0] == await client.room("my room/50%") == await client.room(str(ROOM)[:8])
+    assert made.workspace.path == "/r\né"
+    turn = await client.say("my room/50%", TurnRequest(id=TURN, text="\u2028 \x00 ok"))
+    events = [event async for event in client.events("my room/50%", follow=False)]
+    assert events[0].turn_id == turn.id
+    assert (await client.interrupt("my room/50%")).room.id == ROOM
+    assert (await client.stop("my room/50%")).outcome == "parked"
+    assert (await client.resume("my room/50%")).live
+    assert (await client.turns("my room/50%"))[0].text == "\u2028 \x00 ok"
+    assert (await client.inspect("my room/50%")).checkpoints[0].generation == 2
+    run = RunRequest(
+        id=CHANGE, turn_id=TURN, change_id=CHANGE, room=REQUEST.model_copy(update={"id": CHANGE, "name": "x"}), objective="o"
+    )
+    assert (await client.start_run(run)).turn.state in TurnState
+    assert (await client.run(str(CHANGE))).room.room.name == "x"
+    assert (await client.build_change("x", CHANGE)).id == CHANGE
+    assert (await client.changes())[0].id == CHANGE
+    assert (await client.change(str(CHANGE))).patch.startswith("---")
+    await client.shutdown()
+    assert served.fake.stopping.is_set()
+
+
+@pytest.mark.guarantee("WS-11")
+async def test_a_repeated_request_is_the_same_request(served: Served) -> None:
+    """The ids are the client's, so that asking twice makes one room and one turn."""
+    assert await served.client.create_room(REQUEST) == await served.client.create_room(REQUEST)
+    turn = TurnRequest(id=TURN, text="wait")
+    first, second = await served.client.say(str(ROOM), turn), await served.client.say(str(ROOM), turn)
+    assert first.id == second.id
+    assert len(await served.client.turns(str(ROOM))) == 1
