@@ -21,7 +21,7 @@ from jamcore.continuity.objects import Root, read_root
 from jamcore.continuity.packs import BlockDamagedError
 from jamcore.continuity.patterns import CaptureRules, Globs
 from jamcore.continuity.ports import CheckpointStore
-from jamcore.continuity.publish import CheckpointFailedError, CrashPoints, Generations
+from jamcore.continuity.publish import CheckpointFailedError, Generations
 from jamcore.continuity.restore import Place, Restore, is_half_restored
 from jamcore.continuity.verify import verify
 from jamcore.continuity.walk import find, open_root, owned
@@ -40,6 +40,7 @@ from jamcore.domain.continuity import (
     decide_activation,
 )
 from jamcore.domain.sessions import RuntimeHost, RuntimeSession
+from jamcore.journal.points import CrashPoints
 from jamcore.system.clock import Clock
 from jamcore.system.ids import IdSource
 

@@ -24,7 +24,7 @@ from jamcore.continuity.objects import Root, read_root
 from jamcore.continuity.packs import BlockDamagedError, PackWriter
 from jamcore.continuity.patterns import CaptureRules
 from jamcore.continuity.ports import CheckpointStore
-from jamcore.continuity.publish import CheckpointFailedError, CrashPoints, Generation, Generations
+from jamcore.continuity.publish import CheckpointFailedError, Generation, Generations
 from jamcore.continuity.reading import Before
 from jamcore.continuity.restore import is_half_restored
 from jamcore.domain import limits
@@ -38,6 +38,7 @@ from jamcore.domain.continuity import (
 )
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.sessions import RuntimeHost
+from jamcore.journal.points import CrashPoints
 from jamcore.system.clock import Clock
 from jamcore.system.files import Files
 from jamcore.system.ids import IdSource

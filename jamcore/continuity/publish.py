@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -29,20 +29,6 @@ POINTS = ("publish.begun", "publish.read", "publish.sealed", "publish.prepared",
 
 COMPLETE_BYTES = 4 << 20
 """Largest ``complete.json``: room for some ten thousand sessions."""
-
-
-class CrashPoints(Protocol):
-    """Where tests end the process."""
-
-    def reach(self, point: str) -> None:
-        """Say that a boundary was reached."""
-
-
-class NoCrashPoints:
-    """The production choice: boundaries mean nothing."""
-
-    def reach(self, point: str) -> None:
-        """See :meth:`CrashPoints.reach`."""
 
 
 @dataclass(eq=False)

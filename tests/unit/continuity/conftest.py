@@ -18,7 +18,7 @@ from jamcore.continuity.broker import CheckpointBroker, Freeze
 from jamcore.continuity.capture import Bounds
 from jamcore.continuity.coordinator import Coordinators
 from jamcore.continuity.observe import Observer, observation_of
-from jamcore.continuity.publish import CrashPoints, Generations, NoCrashPoints
+from jamcore.continuity.publish import Generations
 from jamcore.domain import layout
 from jamcore.domain.cells import SHARED_CELL
 from jamcore.domain.continuity import (
@@ -33,6 +33,7 @@ from jamcore.domain.continuity import (
     ResumeSource,
 )
 from jamcore.domain.sessions import Agent, HostState, Room, RuntimeHost, RuntimeSession, SessionState, Turn, TurnState
+from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.store import Repos, Store, open_store
 from jamcore.system.files import Files
 from jamcore.system.ids import SystemIds
@@ -154,7 +155,7 @@ class World:
 
     def restart(self, crash: CrashPoints | None = None) -> None:
         """Compose everything anew, as a new process does."""
-        self.crash = crash or NoCrashPoints()
+        self.crash = crash or NoCrash()
         self.generations = Generations(self.app, self.files)
         self.coordinators = Coordinators()
         self.broker = CheckpointBroker(

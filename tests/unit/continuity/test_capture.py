@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ import anyio
 import pytest
 
 from jamcore.continuity.capture import Bounds
+from jamcore.continuity.content import read_stream
 from jamcore.continuity.credentials import SecretScan
 from jamcore.continuity.format import BLOCK
 from jamcore.continuity.objects import Entry, Kind, read_root, walk_tree
@@ -349,3 +352,38 @@ async def test_a_rewritten_beginning_of_a_large_log_is_found_off_the_permit(worl
         stream.write(b"more\n")
     with pytest.raises(CaptureRefusedError, match="lost bytes"):
         await world.capture()
+
+
+@pytest.mark.guarantee("CONT-2", "CONT-11")
+async def test_without_a_freeze_a_writing_guest_still_gives_whole_prefixes(world: World) -> None:
+    """Where the guest cannot be held still, each generation of a growing log is a prefix of it, and whole files are never torn."""
+    stop = threading.Event()
+    config = world.write("home/config/c", b"0" * 5000)
+
+    def write() -> None:
+        number = 0
+        with world.log().open("ab", buffering=0) as stream:
+            while not stop.is_set():
+                number += 1
+                stream.write(b"%d\n" % number * 50)
+                fresh = config.with_name("c.new")
+                fresh.write_bytes(b"%d" % (number % 10) * 5000)
+                fresh.rename(config)
+
+    captures: list[Checkpoint] = []
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        while len(captures) < 12:
+            with contextlib.suppress(CaptureRefusedError):  # the small file was never still: refused, which is right
+                captures.append(await world.capture())
+    finally:
+        stop.set()
+        writer.join()
+    final = world.log().read_bytes()
+    with world.generations.blocks(world.host.id).reader() as source:
+        for checkpoint in captures:
+            found = tree(world, checkpoint)
+            assert final.startswith(read_stream(source, found[b"home/sessions/a.jsonl"].content))
+            if b"home/config/c" in found:
+                assert len(set(read_stream(source, found[b"home/config/c"].content))) == 1
