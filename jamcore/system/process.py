@@ -124,14 +124,18 @@ def spawn(
     stderr: int = subprocess.DEVNULL,
     pass_fds: Sequence[int] = (),
     user: RunAs | None = None,
+    executable: str | None = None,
 ) -> Child:
     """Start a program and return it; the caller owns it and must ``wait`` or ``end`` it. ``argv[0]`` should be absolute.
+
+    ``executable`` is the file to run instead of ``argv[0]``.
 
     Raises:
         OSError: It could not be started.
     """
     process = subprocess.Popen(
         tuple(argv),
+        executable=executable,
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,

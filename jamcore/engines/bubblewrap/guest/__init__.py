@@ -1,0 +1,1 @@
+"""What runs inside the sandbox: standard library only, started as files, never imported by the host."""

@@ -1,0 +1,105 @@
+"""What the engine remembers of each sandbox: its specification and the last process it ran as. Durable, one file each.
+
+A record that cannot be read is "unknown", never "absent".
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from jamcore.domain.records import Record
+from jamcore.domain.sandboxes import EngineUnknownError, SandboxSpec
+from jamcore.system.files import Files
+
+ENGINE = "bubblewrap"
+
+
+class RunningAs(Record):
+    """A process that cannot be mistaken for a later one of the same number."""
+
+    pid: int
+    started: str
+    boot: str
+
+
+class SandboxRecord(Record):
+    """One sandbox."""
+
+    schema_version: Literal[1] = 1
+    spec: SandboxSpec
+    running: RunningAs | None = None
+
+
+class SandboxRecords:
+    """The record files below the engine's root."""
+
+    def __init__(self, root: Path, *, files: Files) -> None:
+        self._root = root
+        self._files = files
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all recorded sandboxes, sorted.
+
+        Raises:
+            EngineUnknownError: The directory cannot be read.
+        """
+        try:
+            return tuple(sorted(path.stem for path in self._root.glob("*.json")))
+        except OSError as error:
+            raise EngineUnknownError(engine=ENGINE, operation="inventory", detail=str(error)) from error
+
+    def read(self, name: str) -> SandboxRecord | None:
+        """Return a record, or ``None`` when there is none.
+
+        Raises:
+            EngineUnknownError: There is one and it cannot be read.
+        """
+        try:
+            data = self._path(name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise EngineUnknownError(engine=ENGINE, operation="read", detail=f"{name}: {error}") from error
+        try:
+            return SandboxRecord.model_validate_json(data)
+        except ValidationError as error:
+            raise EngineUnknownError(engine=ENGINE, operation="read", detail=f"{name}: the record is damaged") from error
+
+    def write(self, record: SandboxRecord) -> None:
+        """Replace a record."""
+        self._files.write_atomic(self._path(record.spec.name), record.canonical_json())
+
+    def remove(self, name: str) -> None:
+        """Forget a record."""
+        self._files.unlink(self._path(name))
+
+    def _path(self, name: str) -> Path:
+        if "/" in name or name.startswith("."):
+            raise ValueError(f"not a sandbox name: {name!r}")
+        return self._root / f"{name}.json"
+
+
+def running_as(pid: int) -> RunningAs | None:
+    """Describe a living process; ``None`` when there is none, a zombie included."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+    return None if fields[0] in ("Z", "X") else RunningAs(pid=pid, started=fields[19], boot=boot)
+
+
+def open_process(wanted: RunningAs) -> int | None:
+    """Return a pidfd of exactly this process, or ``None`` when it is gone."""
+    try:
+        descriptor = os.pidfd_open(wanted.pid)
+    except OSError:
+        return None
+    if running_as(wanted.pid) == wanted:
+        return descriptor
+    os.close(descriptor)
+    return None
