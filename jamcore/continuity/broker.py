@@ -269,6 +269,7 @@ class CheckpointBroker:
     async def _record(self, generation: Generation) -> Checkpoint:
         row = await self._store.transact(partial(record_generation, generation))
         self._crash.reach("publish.recorded")
+        self._accounted[generation.host_id].add(generation.checkpoint_id)
         return row
 
     async def _repair(self, host_id: UUID) -> tuple[Checkpoint, ...]:

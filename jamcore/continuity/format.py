@@ -21,9 +21,9 @@ ALGORITHM_ID = 1
 DIGEST = 32
 """Bytes of a digest."""
 
-BLOCK = 64 << 10
+BLOCK = 32 << 10
 """Bytes of a content block. An append rewrites half a block on average, and each block costs an index entry of some 200 bytes in
-memory: 64 KiB keeps the first near 8 KiB after compression of a log, and the second at 65 MB for the largest state allowed."""
+memory: 32 KiB keeps the first at a few kilobytes of a compressed log, and the second at 130 MB for the largest state allowed."""
 
 FANOUT = 128
 """Digests in one index node (4 KiB): an append to a large file rewrites one node per level, not the whole list."""

@@ -9,9 +9,7 @@ from jamcore.continuity.ports import Rows
 from jamcore.continuity.publish import Generation
 from jamcore.domain.continuity import Checkpoint, CheckpointSession
 from jamcore.domain.errors import ConflictError
-from jamcore.domain.sessions import RuntimeHost, TurnState
-
-_DONE = frozenset({TurnState.COMPLETED, TurnState.CAPTURED})
+from jamcore.domain.sessions import RuntimeHost, Turn, TurnState
 
 
 def inputs_of(
@@ -31,26 +29,31 @@ def inputs_of(
             raise ConflictError(kind="session", ref=str(session_id), problem="it is not a session of this host")
         if stored[session_id].provider_identity not in (None, identity):
             raise ConflictError(kind="session", ref=str(session_id), problem="it is bound to another identity")
+    previous = rows.checkpoints.latest_of_host(host.id)
+    before = {held.session_id: held.last_turn_id for held in previous.sessions} if previous else {}
     sessions = tuple(
         CheckpointSession(
             session_id=session.id,
             provider_identity=session.provider_identity or identities.get(session.id),
-            last_turn_id=next((t.id for t in reversed(rows.turns.of_session(session.id)) if t.state in _DONE), None),
+            last_turn_id=next((turn.id for turn in reversed(_completed(rows, session.id))), before.get(session.id)),
         )
         for session in sorted(stored.values(), key=lambda session: session.id)
     )
-    return sessions, rows.checkpoints.latest_of_host(host.id)
+    return sessions, previous
 
 
 def record_generation(generation: Generation, rows: Rows) -> Checkpoint:
     """Write the row, and mark the turns that it contains as captured, in one transaction (CONT-11)."""
     row = rows.checkpoints.insert(generation.row())
     for session in generation.sessions:
-        if session.last_turn_id is None:
-            continue
-        for turn in rows.turns.of_session(session.session_id):
-            if turn.state is TurnState.COMPLETED:
-                rows.turns.move(turn.id, TurnState.CAPTURED, checkpoint_id=row.id)
-            if turn.id == session.last_turn_id:
-                break
+        completed = _completed(rows, session.session_id)
+        contained = [turn.id for turn in completed]
+        if session.last_turn_id in contained:
+            for turn_id in contained[: contained.index(session.last_turn_id) + 1]:
+                rows.turns.move(turn_id, TurnState.CAPTURED, checkpoint_id=row.id)
     return row
+
+
+def _completed(rows: Rows, session_id: UUID) -> list[Turn]:
+    """Return the turns that ended and are in no generation yet, oldest first. The ones before them are in the last generation."""
+    return [turn for turn in rows.turns.unfinished_of(session_id) if turn.state is TurnState.COMPLETED]

@@ -30,8 +30,8 @@ class SessionRows(Protocol):
 class TurnRows(Protocol):
     """Turns."""
 
-    def of_session(self, session_id: UUID, /) -> tuple[Turn, ...]:
-        """Return a session's turns, oldest first."""
+    def unfinished_of(self, session_id: UUID, /) -> tuple[Turn, ...]:
+        """Return a session's turns that are accepted, running, or completed and not captured, oldest first."""
 
     def move(self, turn_id: UUID, new: TurnState, /, *, checkpoint_id: UUID | None = None) -> Turn:
         """Move a turn along its table."""

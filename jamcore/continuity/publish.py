@@ -152,7 +152,7 @@ class Generations:
 
     def drop_unpublished(self, host: UUID, checkpoint: UUID, pack: PackWriter) -> None:
         """Close a pack at the end of a capture, and remove it unless its generation was published."""
-        if checkpoint in self.published(host):
+        if self._complete(host, checkpoint).exists():
             pack.close()
         else:
             pack.discard()

@@ -233,6 +233,7 @@ async def test_another_file_system_is_not_entered(world: World) -> None:
         await anyio.run_process(["umount", str(inside)])
 
 
+@pytest.mark.unprivileged
 @pytest.mark.guarantee("WS-13")
 async def test_unreadable_files_are_refused_by_name(world: World) -> None:
     """An ordinary user's daemon cannot read a file of mode 000 and says so."""

@@ -46,8 +46,9 @@ async def test_a_generation_holds_every_session_and_makes_its_turns_safe(world: 
     """The session list is computed from the store; completed turns become captured, with the checkpoint's id, and no others do."""
     world.log().write_bytes(b"x\n")
     sibling, fresh = world.add_session("thread-2"), world.add_session(None)
+    earlier = world.add_turn(world.session, TurnState.COMPLETED)
+    first = await world.capture()
     done = [world.add_turn(world.session, TurnState.COMPLETED), world.add_turn(sibling, TurnState.COMPLETED)]
-    earlier = world.add_turn(world.session, TurnState.CAPTURED)
     cut, failed = world.add_turn(world.session, TurnState.CUT), world.add_turn(sibling, TurnState.FAILED)
     accepted = world.add_turn(fresh, TurnState.ACCEPTED)
     row = await world.capture()
@@ -55,14 +56,15 @@ async def test_a_generation_holds_every_session_and_makes_its_turns_safe(world: 
         (session.id, session.provider_identity) for session in (world.session, sibling, fresh)
     )
     assert {held.session_id: held.last_turn_id for held in row.sessions} == {
-        world.session.id: earlier,
+        world.session.id: done[0],
         sibling.id: done[1],
         fresh.id: None,
     }
     turns = world.store.turns
     assert [(turns[turn].state, turns[turn].checkpoint_id) for turn in done] == [(TurnState.CAPTURED, row.id)] * 2
     assert [turns[turn].state for turn in (cut, failed, accepted)] == [TurnState.CUT, TurnState.FAILED, TurnState.ACCEPTED]
-    assert turns[earlier].checkpoint_id is None
+    assert turns[earlier].checkpoint_id == first.id
+    assert (await world.capture()).sessions == row.sessions, "a generation says what it contains, also when nothing is new"
 
 
 @pytest.mark.guarantee("CONT-3")

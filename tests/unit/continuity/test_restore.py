@@ -127,6 +127,7 @@ HOSTILE: dict[str, Callable[[World, Path], None]] = {
 }
 
 
+@pytest.mark.unprivileged
 @pytest.mark.guarantee("WS-13", "CONT-5")
 @pytest.mark.parametrize("hostile", sorted(HOSTILE))
 async def test_no_link_leads_a_restore_out(world: World, outside: Path, hostile: str) -> None:

@@ -120,6 +120,7 @@ def times(directory: bytes) -> dict[bytes, int]:
     }
 
 
+@pytest.mark.unprivileged
 @pytest.mark.guarantee("WS-13", "CONT-1")
 @settings(max_examples=60, deadline=None)
 @given(tree=trees, scramble=trees)
