@@ -51,3 +51,8 @@ HOOK_ASYNC_S = 30.0
 """One asynchronous hook: it may look at a file or ask a local program, never start the provider."""
 PLUGIN_IMPORT_S = 30.0
 """Importing and constructing one plugin: a cold disk takes seconds, a hang must not stop the daemon."""
+TOOLCHAIN_INSTALL_S = 1800.0
+"""Getting a provider's pinned program: hundreds of MiB over a slow line."""
+TOOLCHAIN_BYTES = 2 << 30
+TOOLCHAIN_FILES = 20_000
+"""Bounds of what is unpacked from one wheel; the largest known program has 400 MiB in a dozen files."""

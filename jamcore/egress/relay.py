@@ -16,6 +16,7 @@ from typing import Self
 
 import aiohttp
 import anyio
+import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from anyio.abc import TaskGroup
@@ -85,7 +86,7 @@ class Relay:
             auto_decompress=False,
             access_log=None,
             # A guest that sends nonsense gets its 400; its bytes do not belong in the daemon's log.
-            logger=logging.Logger("jam.relay.http", level=logging.CRITICAL),
+            logger=logging.Logger("jam.relay.http", level=logging.CRITICAL),  # noqa: LOG001 - its own; no global one is changed
             keepalive_timeout=GUEST_IDLE_S,
             lingering_time=1.0,
         )
@@ -166,6 +167,11 @@ class Relay:
             return exchange.answer
         except (ConnectionError, asyncio.CancelledError):
             reason = Refused.CLIENT_GONE
+            raise
+        except Exception:
+            # Named boundary (request): a fault of ours ends one exchange, is logged, and tells the guest nothing of it.
+            reason = Refused.BROKEN
+            structlog.get_logger("jam.relay").exception("exchange failed")
             raise
         finally:
             self._open -= 1
