@@ -29,7 +29,8 @@ class TurnWatch:
         self._client = client
         self._ref = ref
         self._turn = turn
-        self._after = after
+        self.last_seq = after
+        """The last event that was shown."""
         self._view = EventView(session.output, mine={turn})
         self._state = TurnState.ACCEPTED
 
@@ -44,10 +45,11 @@ class TurnWatch:
         return turn
 
     async def _follow(self) -> Turn:
-        async with aclosing(self._client.events(self._ref, after=self._after)) as events:
+        async with aclosing(self._client.events(self._ref, after=self.last_seq)) as events:
             with anyio.CancelScope() as scope:
                 async for event in events:
                     self._view.show(event)
+                    self.last_seq = event.seq
                     self._note_state(event)
                     if self._state is TurnState.COMPLETED:
                         scope.deadline = anyio.current_time() + CAPTURE_WAIT_S

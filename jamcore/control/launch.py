@@ -14,7 +14,7 @@ import anyio
 from jamcore.system.process import spawn
 
 REASON_CHARACTERS = 400
-"""A daemon that cannot start says why in one line; this much of its end is passed on."""
+"""A daemon that cannot start says why in one line; this much of it is passed on."""
 DETACH_S = 10.0
 """The go-between forks, executes and exits: milliseconds on an idle machine."""
 
@@ -50,10 +50,10 @@ class Launch:
             await anyio.wait_readable(self._pidfd)
 
     def reason(self) -> str:
-        """Return the end of what it wrote to its standard error."""
+        """Return the last line that it wrote to its standard error: its typed error, or the end of a traceback."""
         self._said.seek(0)
-        text = self._said.read().decode(errors="replace").strip()
-        return text[-REASON_CHARACTERS:] or "it said nothing"
+        lines = self._said.read().decode(errors="replace").split("\n")
+        return next((line.strip()[:REASON_CHARACTERS] for line in reversed(lines) if line.strip()), "it said nothing")
 
 
 @asynccontextmanager

@@ -36,6 +36,8 @@ def command(
                 while follow:
                     await anyio.sleep(POLL_S)
                     _print(session, stream.readlines())
+        except FileNotFoundError:
+            session.output.note(f"There is no log yet at {path}.")
         except OSError as error:
             raise AddressUnreadableError(path=str(path), reason=error.strerror or type(error).__name__) from error
         return Exit.OK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated
 from uuid import UUID
@@ -26,11 +27,13 @@ from jamcore.cli.requests import endpoint, room_request
 from jamcore.cli.signals import Interruptible, second_leaves
 from jamcore.cli.views import show_change
 from jamcore.control.client import JamClient
+from jamcore.domain.events import SessionNotice
 from jamcore.domain.requests import RunRequest, RunView
 
 CHANGE_WAIT_S = 120.0
 """Building a change request reads the whole work tree; beyond this something is wrong, and it can be looked up later."""
-CHANGE_POLL_S = 0.2
+BUILT = frozenset({"run.change-request", "run.no-change-request"})
+"""The room's notice that a run has ended, with its change request or without one."""
 
 
 def command(
@@ -91,26 +94,27 @@ class _Run:
         turn = await watch.run()
         if turn is None:
             return Exit.INTERRUPTED
-        self._report(await self._with_change())
+        self._report(await self._with_change(watch.last_seq))
         return exit_of_turn(turn)
 
     async def _still_starting(self) -> None:
         self._output.note("The sandbox is still starting. Ctrl-C again detaches; the run goes on.", "bold")
 
-    async def _with_change(self) -> RunView:
-        """Wait until the daemon has built the change request, or give up waiting."""
-        view = await self._client.run(str(self._request.id))
+    async def _with_change(self, after: int) -> RunView:
+        """Wait until the daemon says that it has built the change request, or that it could not."""
+        ref = str(self._request.id)
         with self._output.ticker.during("building the change request"), anyio.move_on_after(CHANGE_WAIT_S):
-            while view.change is None:
-                await anyio.sleep(CHANGE_POLL_S)
-                view = await self._client.run(str(self._request.id))
-        return view
+            async with aclosing(self._client.events(ref, after=after)) as events:
+                async for event in events:
+                    if isinstance(event.payload, SessionNotice) and event.payload.code in BUILT:
+                        break
+        return await self._client.run(ref)
 
     def _report(self, view: RunView) -> None:
         if self._output.json:
             self._output.json_line({"run": view})
         elif view.change is None:
-            self._output.note("There is no change request yet; look with `jam change ls`.", "yellow")
+            self._output.note(f"There is no change request; see: jam attach {view.room.room.name}", "yellow")
         else:
             show_change(self._output, view.change)
             self._output.note(f"Look at the patch:   jam change show {view.change.id}")

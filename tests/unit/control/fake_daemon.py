@@ -1,8 +1,10 @@
 """A daemon for tests: the real server over services that keep everything in memory and act out a turn by its text.
 
-Turn texts: ``wait`` runs until it is interrupted, ``fail`` fails, ``evil`` answers with terminal control sequences, anything else is
-echoed. Run as a program it is a whole daemon: ``python fake_daemon.py --app-directory DIR``; DIR/refuse.txt makes it end at once with
-that text as its error, DIR/mute makes it never listen.
+Turn texts: ``wait`` runs until it is interrupted, ``quiet`` too but says nothing, ``stubborn`` runs for ever, ``fail`` fails, ``evil``
+answers with terminal control sequences, anything else is echoed.
+
+Run as a program it is a whole daemon: ``python fake_daemon.py --app-directory DIR``. DIR/refuse.txt makes it end at once with that text
+as its error, DIR/mute makes it never listen, DIR/slow-end makes it take a while to end.
 """
 
 # ruff: noqa: D101, D102 - the methods are the ones of jamcore.daemon.services, documented there
@@ -55,6 +57,7 @@ from jamcore.domain.events import (
     Message,
     RoomEvent,
     RoomPayload,
+    SessionNotice,
     TextDelta,
     TurnEnded,
     TurnOutcome,
@@ -399,6 +402,7 @@ class FakeRuns(Part):
             await FakeRooms(self.fake).create(request.room)
             await FakeRooms(self.fake).say(str(request.id), TurnRequest(id=request.turn_id, text=request.objective))
             self.fake.runs[request.id] = request
+            self.fake.tasks.start_soon(self._finish, request)
         return await self.get(str(request.id))
 
     async def get(self, ref: str) -> RunView:
@@ -406,10 +410,17 @@ class FakeRuns(Part):
         room = self.fake.find(ref)
         request = self.fake.runs[room.room.id]
         turn = room.turns[request.turn_id]
-        change = self.fake.changes.get(request.change_id)
-        if change is None and turn.ended_at is not None and turn.state is not TurnState.FAILED:
-            change = self.fake.change_of(room, request.change_id, request.objective)
-        return RunView(room=room.view(), turn=turn, change=change)
+        return RunView(room=room.view(), turn=turn, change=self.fake.changes.get(request.change_id))
+
+    async def _finish(self, request: RunRequest) -> None:
+        room = self.fake.find(str(request.id))
+        while room.turns[request.turn_id].state in {TurnState.ACCEPTED, TurnState.RUNNING, TurnState.COMPLETED}:
+            await room.changed.wait()
+        if request.objective == "fail":
+            room.emit(request.turn_id, SessionNotice(code="run.no-change-request", detail="nothing to build from"))
+            return
+        self.fake.change_of(room, request.change_id, request.objective)
+        room.emit(request.turn_id, SessionNotice(code="run.change-request", detail=str(request.change_id)))
 
 
 class FakeChanges(Part):
@@ -437,9 +448,11 @@ async def act(room: Conversation, request: TurnRequest) -> None:
     room.emit(turn, TurnStarted(provider_turn="t1"))
     text = EVIL if request.text == "evil" else f"echo: {request.text}"
     half = len(text) // 2
-    for piece in (text[:half], text[half:]):
+    for piece in (text[:half], text[half:]) if request.text != "quiet" else ():
         room.emit(turn, TextDelta(item="m1", text=piece))
-    if request.text == "wait":
+    if request.text == "stubborn":
+        await anyio.sleep_forever()
+    if request.text in {"wait", "quiet"}:
         await room.interrupt.wait()
         room.emit(turn, TurnEnded(outcome=TurnOutcome.INTERRUPTED))
         room.move(turn, TurnState.INTERRUPTED)

@@ -37,7 +37,7 @@ from jamcore.system.files import Files
 if TYPE_CHECKING:
     from tests.unit.control.conftest import Served
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
 
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
 Make = Callable[..., JamClient]

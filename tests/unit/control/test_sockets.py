@@ -24,7 +24,7 @@ from jamcore.control.sockets import forget, listen, peer_uid, require_private, r
 if TYPE_CHECKING:
     from tests.unit.control.conftest import Ask, Served
 
-pytestmark = pytest.mark.guarantee("SEC-6")
+pytestmark = [pytest.mark.guarantee("SEC-6"), pytest.mark.unprivileged]
 NOBODY = 65534
 
 

@@ -1,0 +1,267 @@
+"""Every command against a running daemon: what it prints and how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import pytest
+
+from jamcore.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from tests.unit.cli.conftest import Jam
+
+Stdin = Callable[[str], None]
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> Stdin:
+    """Pipe a text in."""
+
+    def give(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+
+    return give
+
+
+def test_rooms_for_people_and_programs(jam: Jam, room: str) -> None:
+    """A row per room with its state; the same records as JSON."""
+    (row,) = [line.split("\t") for line in jam("ls").out.splitlines() if line.startswith(room)]
+    assert row[2:] == ["codex", "bubblewrap", "live", "-", "-"]
+    (found,) = [each for each in jam("room", "ls", "--json").json if each["room"]["name"] == room]
+    assert found["host"]["engine"] == "bubblewrap"
+
+
+def test_what_is_new_is_shown_and_can_be_chosen(jam: Jam, tmp_path: Path) -> None:
+    """Every choice of the command line reaches the request; a repository is found from within it."""
+    (tmp_path / "repo" / ".git").mkdir(parents=True)
+    (tmp_path / "repo" / "päth with\nnewline").mkdir()
+    made = jam(
+        "room", "new", "codex", "--name", "chosen", "--repo", str(tmp_path / "repo" / "päth with\nnewline"), "--engine", "local",
+        "--model", "m1", "--endpoint", "http://127.0.0.1:9", "--endpoint-credential", "k", "--allow-dirty", "--json",
+    ).json  # fmt: skip
+    assert made["workspace"]["path"] == str(tmp_path / "repo")
+    assert made["host"]["cell"]["workspace"] == "private-host-clone"
+    assert (made["host"]["engine"], made["session"]["model"]) == ("local", "m1")
+    direct = jam("room", "new", "codex", "--direct", str(tmp_path), "--placement", "shared", "--json").json
+    assert direct["host"]["cell"] == {"configuration": "jam-managed", "workspace": "direct-host", "placement": "shared"}
+
+
+def test_an_answer_goes_to_standard_output_alone(jam: Jam, room: str) -> None:
+    """What the agent does beside it goes to standard error, commands cut to their end."""
+    said = jam("say", room, "hello", "there")
+    assert said.status == Exit.OK
+    assert said.out == "echo: hello there\n"
+    assert "$ ls -l" in said.err
+    assert "… 32 lines before" in said.err
+    assert "line 39" in said.err
+    assert "line 31" not in said.err
+    assert "exit status 1" in said.err
+    assert "~ src/app.py" in said.err
+
+
+def test_a_turn_as_json_lines(jam: Jam, room: str) -> None:
+    """Each event as it happens, and the turn's record at the end."""
+    said = jam("room", "say", room, "hi", "--json")
+    *events, last = said.lines
+    assert [line["event"]["seq"] for line in events] == list(range(1, 13))
+    assert last["turn"]["state"] == "captured"
+    assert said.err == ""
+
+
+def test_a_message_can_be_piped_in(jam: Jam, room: str, stdin: Stdin) -> None:
+    """Also of several lines."""
+    stdin("one\ntwo")
+    assert jam("say", room).out == "echo: one\ntwo\n"
+    stdin("three")
+    assert jam("say", room, "-").out == "echo: three\n"
+    stdin("   ")
+    assert jam("say", room).status == Exit.REFUSED
+
+
+def test_a_failed_turn_is_no_success(jam: Jam, room: str) -> None:
+    """Its reason is said, and the status is 1."""
+    said = jam("say", room, "fail")
+    assert said.status == Exit.NOT_WELL
+    assert "the turn failed: limit reached (usage_limit)" in said.err
+
+
+def test_work_can_be_handed_in_without_waiting(jam: Jam, room: str) -> None:
+    """--detach returns the id at once, for a turn and for a run."""
+    UUID(jam("say", room, "wait", "--detach").out.strip())
+    assert jam("room", "show", room, "--json").json["turns"][0]["state"] in {"accepted", "running"}
+    assert jam("room", "interrupt", room).status == Exit.OK
+    UUID(jam("run", "codex", "wait", "--detach").out.strip())
+    assert jam("run", "codex", "wait", "--detach", "--json").json["turn"]["text"] == "wait"
+
+
+def test_a_run_ends_in_a_change_request(jam: Jam) -> None:
+    """The files, what to look at twice, and how to go on; the same as data."""
+    ran = jam("run", "codex", "do it")
+    assert ran.status == Exit.OK
+    assert "objective: do it" in ran.out
+    assert ".github/workflows/ci.yml   ! ci-definition" in ran.out
+    assert "jam change show " in ran.err
+    *events, last = jam("run", "codex", "do it", "--json").lines
+    assert {line["event"]["payload"]["kind"] for line in events} >= {"user.said", "message", "turn.ended"}
+    assert last["run"]["change"]["paths"][1]["flags"] == ["ci-definition"]
+
+
+def test_a_run_without_a_change_request_says_so(jam: Jam) -> None:
+    """It does not wait for what the daemon has given up."""
+    ran = jam("run", "codex", "fail")
+    assert ran.status == Exit.NOT_WELL
+    assert "There is no change request" in ran.err
+    assert jam("run", "codex", "fail", "--json").lines[-1]["run"]["change"] is None
+
+
+def test_change_requests(jam: Jam, room: str) -> None:
+    """Made, listed and shown; the patch is escaped and its file named."""
+    made = jam("change", "new", room, "--json").json["id"]
+    assert made[:13] in jam("change", "ls").out
+    assert made in [each["id"] for each in jam("change", "ls", "--json").json]
+    shown = jam("change", "show", made)
+    assert "+\\x1b[2Jnew" in shown.out
+    assert "Files: /x" in shown.err
+    assert "+++ b" not in jam("change", "show", made, "--no-patch").out
+    assert jam("change", "show", made, "--json").json["patch"].startswith("---")
+
+
+def test_a_room_is_parked_and_brought_back(jam: Jam, room: str) -> None:
+    """With the checkpoint that was made, and the state afterwards."""
+    assert jam("room", "stop", room).out == f"{room}: parked, checkpoint 2\n"
+    assert "parked" in jam("ls").out
+    assert jam("room", "stop", room, "--json").json["outcome"] == "already-parked"
+    assert "state\tlive" in jam("room", "resume", room).out
+
+
+def test_a_conversation_that_cannot_come_back_is_refused(jam: Jam) -> None:
+    """The daemon's typed reason, its context and its hint; status 3; the same as JSON."""
+    jam("room", "new", "codex", "--name", "lost")
+    refused = jam("room", "resume", "lost")
+    assert refused.status == Exit.REFUSED
+    assert "jam: The exact conversation cannot be brought back, so nothing was started (continuity.refused)" in refused.err
+    assert "  failure: corrupt" in refused.err
+    assert "  hint: Run `jam session inspect`" in refused.err
+    error = jam("room", "resume", "lost", "--json").json["error"]
+    assert (error["code"], error["context"]["failure"]) == ("continuity.refused", "corrupt")
+
+
+def test_the_evidence(jam: Jam, room: str) -> None:
+    """The decision that would be taken, checkpoints, resumes and turns."""
+    shown = jam("session", "inspect", room)
+    assert "A start would be: exact-resume" in shown.out
+    assert "succeeded\tgeneration\tthread-1\tthread-1" in shown.out
+    assert jam("session", "inspect", room, "--json").json["checkpoints"][0]["generation"] == 2
+
+
+def test_the_doctor(jam: Jam) -> None:
+    """Each gap with what to do; status 1 while there is one that stops work."""
+    found = jam("doctor")
+    assert found.status == Exit.NOT_WELL
+    assert "ok   engine bubblewrap: version 0.11" in found.out
+    assert "gap  credential openai: absent\n     → Run `jam credential set openai`." in found.out
+    assert jam("doctor", "--json").json["healthy"] is False
+
+
+def test_providers(jam: Jam) -> None:
+    """Listed with what is wrong, installed, and refused by name."""
+    listed = jam("providers", "ls")
+    assert "codex\tCodex\tjam-codex 0.1.0\tloaded\t0.163.0\tyes" in listed.out
+    assert "broken: no module named x" in listed.err
+    assert len(jam("provider", "ls", "--json").json) == 2
+    assert "codex\tshared\tjam-managed\tmanaged\tnone here" in jam("provider", "cells").out
+    assert len(jam("providers", "cells", "--json").json) == 2
+    assert "codex 0.163.0: installed" in jam("provider", "install", "codex").out
+    assert jam("provider", "install", "codex", "--json").json["already"] is False
+    assert jam("provider", "install", "x" * 300).status == Exit.REFUSED
+
+
+@pytest.mark.guarantee("ENV-4")
+def test_a_credential_is_piped_in_and_never_shown(jam: Jam, stdin: Stdin) -> None:
+    """Its value appears nowhere; there is no option that would take it."""
+    stdin("sk-verysecret\n")
+    kept = jam("credential", "set", "openai")
+    assert kept.out == "openai: kept (kept)\n"
+    listed = jam("credential", "ls", "--json")
+    assert "openai" in [row["name"] for row in listed.json]
+    assert "verysecret" not in kept.out + kept.err + listed.out
+    assert jam("credential", "forget", "openai", "--json").json == {"forgotten": "openai"}
+    assert jam("credential", "forget", "openai").status == Exit.REFUSED
+    stdin("\n")
+    assert jam("credential", "set", "openai").status == Exit.REFUSED
+
+
+def test_settings_with_their_origin(jam: Jam, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Value, origin and meaning of each; a wrong one is refused by name."""
+    shown = jam("config", "show", "--json").json
+    assert shown["home"]["origin"] == "JAM_HOME"
+    assert shown["home"]["value"] == str(home)
+    assert jam("config", "show", "--app-directory", str(home), "--json").json["home"]["origin"] == "command line"
+    assert "engine\t-\tdefault\t" in jam("config", "show").out
+    monkeypatch.setenv("JAM_LOG_LEVEL", "loud")
+    refused = jam("config", "show")
+    assert refused.status == Exit.REFUSED
+    assert "origin: JAM_LOG_LEVEL" in refused.err
+
+
+def test_the_daemons_state_and_log(jam: Jam, home: Path) -> None:
+    """Who answers, and the end of its log with nothing in it that steers a terminal."""
+    assert "running\tyes" in jam("daemon", "status").out
+    assert jam("daemon", "status", "--json").json["health"]["daemon_id"] == str(UUID(int=7))
+    assert "The daemon runs" in jam("daemon", "start").out
+    assert "no log yet" in jam("daemon", "logs").err
+    (home / "jamd.log").write_bytes(b"one\ntwo \x1b[2J\xff\nthree\n")
+    assert jam("daemon", "logs", "-n", "2").out == "two \\x1b[2J\ufffd\nthree\n"
+    assert jam("daemon", "logs", "-n", "1", "--json").json == {"line": "three"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("room", "show", "nobody"),
+        ("room", "stop", "nobody"),
+        ("room", "interrupt", "nobody"),
+        ("say", "nobody", "hi"),
+        ("attach", "nobody", "--watch"),
+        ("session", "inspect", "nobody"),
+        ("change", "show", "nobody"),
+        ("change", "new", "nobody"),
+        ("run", "nobody", "do it"),
+        ("room", "new", "codex", "--engine", "weak"),
+        ("room", "new", "codex", "--repo", ".", "--direct", "."),
+        ("room", "new", "codex", "--endpoint-credential", "k"),
+    ],
+)
+def test_a_refusal_has_a_code_a_reason_and_a_hint(jam: Jam, words: tuple[str, ...]) -> None:
+    """For people on standard error, for programs as one document on standard output, always with status 3."""
+    refused = jam(*words)
+    assert refused.status == Exit.REFUSED
+    assert refused.out == ""
+    assert "jam: " in refused.err
+    assert "  hint: " in refused.err
+    as_json = jam(*words, "--json")
+    assert as_json.status == Exit.REFUSED
+    assert set(as_json.json["error"]) == {"code", "message", "context", "hint"}
+    assert as_json.err == ""
+
+
+def test_a_daemon_of_another_version(jam: Jam, home: Path) -> None:
+    """Refused with what to do; asking for its state still works."""
+    record = home / "daemon.json"
+    written = record.read_bytes()
+    try:
+        record.write_text(json.dumps({**json.loads(written), "version": "0.0.1"}))
+        refused = jam("ls")
+        assert refused.status == Exit.UNREACHABLE
+        assert "daemon: 0.0.1" in refused.err
+        assert "hint: Run `jam daemon stop`" in refused.err
+        assert jam("daemon", "status").status == Exit.OK
+    finally:
+        record.write_bytes(written)

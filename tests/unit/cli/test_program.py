@@ -1,0 +1,229 @@
+"""``jam`` as a program: pipes, terminals, Ctrl-C, and a daemon that dies."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jamcore.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from tests.unit.cli.conftest import Jam, Terminal
+
+pytestmark = pytest.mark.unprivileged
+
+SGR = re.compile(r"\x1b\[[0-9;]*m|\x1b\[K|\x1b\[\?25[lh]")
+"""What Jam itself sends to a terminal: colours, and the erasing of its own progress line."""
+
+
+def helpers() -> ModuleType:
+    """The conftest's functions: test directories are not packages."""
+    spec = importlib.util.spec_from_file_location("jam_cli_conftest", Path(__file__).parent / "conftest.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+HELPERS = helpers()
+EVIL_NAME = "\x1b]0;owned\x07\x1b[2J\u202eevil\x9b"
+
+
+def harmless(shown: str) -> bool:
+    """Whether nothing but colours, line ends and tabs could steer a terminal."""
+    return not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202e]", SGR.sub("", shown))
+
+
+@pytest.mark.guarantee("SEC-3")
+def test_nothing_foreign_steers_a_terminal(home: Path, jam: Jam, terminal: Callable[..., Terminal]) -> None:
+    """An evil room name, answer and patch: on a pipe and on a terminal with colours, in every command that shows them."""
+    assert jam("room", "new", "codex", "--name", EVIL_NAME).status == 0
+    identifier = jam("ls", "--json").json[0]["room"]["id"]
+    change = jam("change", "new", identifier, "--json").json["id"]
+    for words in (
+        ("ls",),
+        ("room", "show", identifier),
+        ("say", identifier, "evil"),
+        ("session", "inspect", identifier),
+        ("room", "stop", identifier),
+        ("room", "resume", identifier),
+        ("change", "show", change),
+        ("run", EVIL_NAME, "x"),
+    ):
+        done = HELPERS.program(home, *words)
+        assert harmless(done.out + done.err), words
+        as_json = HELPERS.program(home, *words, "--json")
+        assert as_json.out.isascii(), words
+        assert harmless(as_json.out), words
+        shown = terminal(*words)
+        shown.end()
+        assert "\\x1b" in shown.shown or "\\u202e" in shown.shown, words
+        assert harmless(shown.shown.replace("\r", "")), words
+
+
+def test_a_terminal_gets_headings_and_a_pipe_gets_cells(home: Path, room: str, terminal: Callable[..., Terminal]) -> None:
+    """Aligned with a heading for people; tab-separated, without, for programs; NO_COLOR is respected."""
+    shown = terminal("ls", COLUMNS="200")
+    shown.expect("LAST MESSAGE")
+    shown.expect(room)
+    assert shown.end() == 0
+    plain = terminal("doctor", NO_COLOR="1")
+    assert plain.end() == Exit.NOT_WELL
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", plain.shown)
+    assert "LAST MESSAGE" not in HELPERS.program(home, "ls").out
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(home: Path, room: str) -> None:
+    """`jam ls | head` ends quietly."""
+    del room
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "jamcore.cli.main", "ls"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
+        env={**os.environ, "JAM_HOME": str(home)},
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_terminal_without_unicode_shows_escapes(home: Path, room: str) -> None:
+    """Never a crash for a letter."""
+    said = HELPERS.program(home, "say", room, "né", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert said.out == "echo: n\\xe9\n"
+    assert said.status == 0
+
+
+def test_ctrl_c_interrupts_the_turn(room: str, jam: Jam, terminal: Callable[..., Terminal]) -> None:
+    """The first one reaches the turn in the daemon; the command ends with it."""
+    shown = terminal("say", room, "wait")
+    shown.expect("echo: wait")
+    shown.press("\x03")
+    shown.expect("Interrupting the turn")
+    shown.expect("the turn was interrupted")
+    assert shown.end() == Exit.INTERRUPTED
+    assert jam("room", "show", room, "--json").json["turns"][0]["state"] == "interrupted"
+
+
+def test_a_second_ctrl_c_detaches(room: str, jam: Jam, terminal: Callable[..., Terminal]) -> None:
+    """The work goes on, and how to come back is said."""
+    shown = terminal("say", room, "stubborn")
+    shown.expect("echo: stubborn")
+    shown.press("\x03")
+    shown.expect("Ctrl-C again detaches")
+    shown.press("\x03")
+    shown.expect(f"Come back with: jam attach {room}")
+    assert shown.end() == Exit.INTERRUPTED
+    assert jam("room", "show", room, "--json").json["turns"][0]["state"] == "running"
+
+
+def test_progress_is_shown_on_a_terminal_and_erased(room: str, terminal: Callable[..., Terminal]) -> None:
+    """A line that moves while a turn runs, and that is erased before anything else is shown."""
+    shown = terminal("say", room, "quiet")
+    shown.expect("working (Ctrl-C interrupts) 0 s")
+    shown.press("\x03")
+    shown.expect("\r\x1b[K")
+    shown.expect("the turn was interrupted")
+    assert shown.end() == Exit.INTERRUPTED
+
+
+def test_watching_reads_nothing(home: Path, room: str, terminal: Callable[..., Terminal]) -> None:
+    """With --watch the end of the input does not end it, and Ctrl-C leaves."""
+    shown = terminal("room", "attach", room, "--watch")
+    shown.expect("codex in bubblewrap")
+    shown.press("\x04")
+    HELPERS.program(home, "say", room, "hi")
+    shown.expect("echo: hi")
+    shown.press("\x03")
+    assert shown.end() == Exit.INTERRUPTED
+
+
+def test_a_run_can_be_left_and_watched_again(terminal: Callable[..., Terminal]) -> None:
+    """Detaching names the room, and attaching shows what was missed."""
+    shown = terminal("run", "codex", "stubborn")
+    shown.expect("echo: stubborn")
+    shown.press("\x03")
+    shown.expect("Ctrl-C again detaches")
+    shown.press("\x03")
+    shown.expect("jam attach ")
+    assert shown.end() == Exit.INTERRUPTED
+    again = terminal("attach", re.split(r"[\r\n\x1b]", shown.shown)[0])
+    again.expect("echo: stubborn")
+    again.press("/quit\n")
+    assert again.end() == Exit.OK
+
+
+def test_a_person_talks_in_a_room(room: str, terminal: Callable[..., Terminal]) -> None:
+    """Lines are messages, answers appear live, Ctrl-D leaves."""
+    shown = terminal("attach", room)
+    shown.expect("/help")
+    shown.press("hello\\\n")
+    shown.press("again\n")
+    shown.expect("echo: hello")
+    shown.expect("again")
+    shown.press("/nonsense\n")
+    shown.expect("/interrupt")
+    shown.press("\x04")
+    shown.expect("Left; the room goes on")
+    assert shown.end() == Exit.OK
+
+
+def test_ctrl_c_in_a_room(room: str, terminal: Callable[..., Terminal]) -> None:
+    """It interrupts the turn that runs, and leaves when none runs."""
+    shown = terminal("attach", room)
+    shown.expect("/help")
+    shown.press("wait\n")
+    shown.expect("echo: wait")
+    shown.press("\x03")
+    shown.expect("the turn was interrupted")
+    shown.press("\x03")
+    shown.expect("Left; the room goes on")
+    assert shown.end() == Exit.INTERRUPTED
+
+
+def test_messages_can_be_piped_into_a_room(home: Path, room: str) -> None:
+    """All of them are answered before it leaves."""
+    done = HELPERS.program(home, "attach", room, stdin=b"one\ntwo\n")
+    assert done.out == "echo: one\necho: two\n"
+    assert done.status == 0
+
+
+def test_the_current_directory_is_never_imported(home: Path, tmp_path: Path) -> None:
+    """Neither the daemon nor the demo runs a module of the directory that a person stands in."""
+    (tmp_path / "jamcore").mkdir()
+    (tmp_path / "jamcore" / "__init__.py").write_text("raise SystemExit('owned')")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "jamcore.cli.main", "ls"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "JAM_HOME": str(home)},
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_daemon_is_stopped_and_waited_for(tmp_path: Path) -> None:
+    """After the command the process has ended; stopping it again is fine; status 5 says that it does not run."""
+    tmp_path.chmod(0o700)
+    with HELPERS.fake_running(tmp_path) as process:
+        stopped = HELPERS.program(tmp_path, "daemon", "stop")
+        assert (stopped.status, stopped.out) == (0, "The daemon has ended.\n")
+        assert process.wait(0.5) == 0
+        assert HELPERS.program(tmp_path, "daemon", "stop", "--json").json == {"stopped": False, "running": False}
+        gone = HELPERS.program(tmp_path, "daemon", "status")
+        assert gone.status == Exit.UNREACHABLE
+        assert "daemon.not_running" in gone.err
+        assert HELPERS.program(tmp_path, "daemon", "status", "--json").json["running"] is False
