@@ -1,0 +1,331 @@
+"""A pinned program is installed whole and verified, or not at all."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import stat
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import pytest
+
+from jamcore.domain.errors import JamError
+from jamcore.domain.providers import ToolchainMissingError, ToolchainSpec, WheelFile
+from jamcore.sandbox.toolchain import (
+    CompletionRecord,
+    ToolchainDigestError,
+    ToolchainInstallError,
+    Toolchains,
+    ToolchainUnreachableError,
+    classify_pip,
+    this_machine,
+)
+from jamcore.system.files import Files
+from jamcore.system.process import Finished
+
+pytestmark = pytest.mark.anyio
+
+MEMBERS: Mapping[str, bytes] = {
+    "good_bin/__init__.py": b"",
+    "good_bin/tree/bin/good": b"#!/bin/sh\necho good\n",
+    "good_bin/tree/bin/helper": b"#!/bin/sh\n",
+    "good_bin/tree/share/data.txt": b"data" * 100,
+}
+
+
+def make_wheel(
+    directory: Path, members: Mapping[str, bytes] = MEMBERS, *, version: str = "1.0", modes: Mapping[str, int] | None = None
+) -> Path:
+    """Write a wheel that pip accepts."""
+    directory.mkdir(exist_ok=True)
+    path = directory / f"good_bin-{version}-py3-none-any.whl"
+    info = f"good_bin-{version}.dist-info"
+    rest = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: good-bin\nVersion: {version}\n".encode(),
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    everything = {**members, **rest}
+    record = "".join(
+        f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}\n"
+        for name, data in everything.items()
+    )
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in (everything | {f"{info}/RECORD": f"{record}{info}/RECORD,,\n".encode()}).items():
+            member = zipfile.ZipInfo(name)
+            member.external_attr = (modes or {}).get(name, stat.S_IFREG | 0o644) << 16
+            archive.writestr(member, data)
+    return path
+
+
+def spec_for(wheel: Path, *, version: str = "1.0", platform: str | None = None) -> ToolchainSpec:
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    return ToolchainSpec(
+        distribution="good-bin",
+        version=version,
+        wheels=(WheelFile(platform=platform or this_machine(), sha256=digest),),
+        root="good_bin/tree",
+        program="bin/good",
+        executables=("bin/good", "bin/helper"),
+    )
+
+
+def toolchains(app: Path, *, wheels: Path | None = None, links: Path | None = None, files: Files | None = None) -> Toolchains:
+    """Toolchains whose pip can only look into ``links``: no test leaves the machine."""
+    environment = {
+        **os.environ,
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(links or app / "nowhere"),
+        "PIP_CONFIG_FILE": os.devnull,
+    }
+    return Toolchains(app, files=files or Files(), wheel_directory=wheels, environment=environment)
+
+
+def tree(app: Path) -> dict[str, int]:
+    root = app / "toolchains"
+    return {str(path.relative_to(root)): stat.S_IMODE(path.stat().st_mode) for path in root.rglob("*") if path.is_file()}
+
+
+async def test_a_wheel_from_the_directory_is_installed_without_pip(tmp_path: Path) -> None:
+    """Only the program's directory is unpacked, executable where it must be, readable by whoever the guest runs as."""
+    wheel = make_wheel(tmp_path / "wheels")
+    steps: list[str] = []
+    tools, spec = toolchains(tmp_path, wheels=tmp_path / "wheels"), spec_for(wheel)
+    installed = await tools.install("good", spec, progress=steps.append)
+    assert not installed.already
+    assert installed.path == str(tmp_path / "toolchains/good/1.0")
+    assert tree(tmp_path) == {
+        "good/1.0/.complete": 0o600,
+        "good/1.0/good_bin/tree/bin/good": 0o755,
+        "good/1.0/good_bin/tree/bin/helper": 0o755,
+        "good/1.0/good_bin/tree/share/data.txt": 0o644,
+    }
+    assert steps == ["verifying", "unpacking"]
+    assert stat.S_IMODE((tmp_path / "toolchains/good/1.0/good_bin/tree").stat().st_mode) == 0o755
+    assert tools.require("good", spec).digest == spec.wheels[0].sha256
+    again = await tools.install("good", spec, progress=steps.append)
+    assert again.already
+    assert len(steps) == 2
+
+
+async def test_pip_brings_a_wheel_that_is_not_in_the_directory(tmp_path: Path) -> None:
+    """The real pip, told to look at a local directory: download, verify, unpack; its scratch is gone afterwards."""
+    wheel = make_wheel(tmp_path / "registry")
+    (tmp_path / "wheels").mkdir()
+    steps: list[str] = []
+    tools = toolchains(tmp_path, wheels=tmp_path / "wheels", links=tmp_path / "registry")
+    await tools.install("good", spec_for(wheel), progress=steps.append)
+    assert steps == ["verifying", "downloading", "verifying", "unpacking"]
+    assert [path.name for path in (tmp_path / "toolchains/good").iterdir()] == ["1.0"]
+
+
+async def test_other_bytes_than_the_pinned_ones_are_refused(tmp_path: Path) -> None:
+    """From the directory and from pip alike; nothing is unpacked."""
+    spec = spec_for(make_wheel(tmp_path / "right"))
+    make_wheel(tmp_path / "wrong", {**MEMBERS, "good_bin/tree/bin/good": b"#!/bin/sh\necho bad\n"})
+    tools = toolchains(tmp_path, wheels=tmp_path / "wrong", links=tmp_path / "wrong")
+    with pytest.raises(ToolchainDigestError):
+        await tools.install("good", spec)
+    assert tree(tmp_path) == {}
+    # A wrong one in the directory does not hide the right one of the registry.
+    await toolchains(tmp_path, wheels=tmp_path / "wrong", links=tmp_path / "right").install("good", spec)
+
+
+async def test_what_the_registry_does_not_have_is_said(tmp_path: Path) -> None:
+    """The real pip finds nothing."""
+    spec = spec_for(make_wheel(tmp_path / "elsewhere"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ToolchainMissingError, match="has no good-bin==1"):
+        await toolchains(tmp_path, links=tmp_path / "empty").install("good", spec)
+    assert list((tmp_path / "toolchains/good").iterdir()) == []
+
+
+async def test_no_network_is_said(tmp_path: Path) -> None:
+    """The real pip with a registry that refuses connections."""
+    spec = spec_for(make_wheel(tmp_path / "elsewhere"))
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PIP_INDEX_URL": "http://127.0.0.1:1/simple",
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_RETRIES": "0",
+    }
+    with pytest.raises(ToolchainUnreachableError):
+        await Toolchains(tmp_path, files=Files(), environment=environment).install("good", spec)
+
+
+async def test_a_machine_without_a_build_is_refused(tmp_path: Path) -> None:
+    """By name, with what there is."""
+    spec = spec_for(make_wheel(tmp_path / "wheels"), platform="plan9-mips")
+    tools = toolchains(tmp_path, wheels=tmp_path / "wheels")
+    for attempt in (tools.install("good", spec),):
+        with pytest.raises(ToolchainMissingError, match="plan9-mips"):
+            await attempt
+    with pytest.raises(ToolchainMissingError, match=this_machine()):
+        tools.require("good", spec)
+
+
+BAD: dict[str, tuple[Mapping[str, bytes], Mapping[str, int]]] = {
+    "climbs": ({**MEMBERS, "good_bin/tree/../../../escaped": b"x"}, {}),
+    "climbs at the end": ({**MEMBERS, "good_bin/tree/..": b"x"}, {}),
+    "backslash": ({**MEMBERS, "good_bin/tree/a\\..\\b": b"x"}, {}),
+    "link": ({**MEMBERS, "good_bin/tree/link": b"/etc/passwd"}, {"good_bin/tree/link": stat.S_IFLNK | 0o777}),
+    "device": ({**MEMBERS, "good_bin/tree/null": b""}, {"good_bin/tree/null": stat.S_IFCHR | 0o666}),
+    "twice": ({**MEMBERS, "good_bin/tree/BIN/good": b"x"}, {}),
+    "no program": ({"good_bin/tree/bin/helper": b"x"}, {}),
+    "file and directory": ({**MEMBERS, "good_bin/tree/bin": b"x"}, {}),
+}
+
+
+@pytest.mark.parametrize("how", BAD)
+async def test_a_wheel_with_what_no_wheel_should_hold_leaves_nothing(tmp_path: Path, how: str) -> None:
+    """Even with the right digest: nothing leaves the target, no link or device is made, and nothing can be selected."""
+    members, modes = BAD[how]
+    wheel = make_wheel(tmp_path / "wheels", members, modes=modes)
+    tools, spec = toolchains(tmp_path, wheels=tmp_path / "wheels"), spec_for(wheel)
+    with pytest.raises(ToolchainInstallError):
+        await tools.install("good", spec)
+    assert tree(tmp_path) == {}
+    assert not list(tmp_path.rglob("escaped"))
+    with pytest.raises(ToolchainMissingError):
+        tools.require("good", spec)
+
+
+async def test_set_id_bits_of_a_wheel_do_not_survive(tmp_path: Path) -> None:
+    """Modes are the installer's, not the wheel's."""
+    name = "good_bin/tree/bin/good"
+    wheel = make_wheel(tmp_path / "wheels", modes={name: stat.S_IFREG | 0o6777})
+    await toolchains(tmp_path, wheels=tmp_path / "wheels").install("good", spec_for(wheel))
+    assert tree(tmp_path)["good/1.0/" + name] == 0o755
+
+
+async def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The declared sizes are added up first."""
+    monkeypatch.setattr("jamcore.sandbox.wheels.TOOLCHAIN_BYTES", 1000)
+    wheel = make_wheel(tmp_path / "wheels", {**MEMBERS, "good_bin/tree/zeros": bytes(100_000)})
+    with pytest.raises(ToolchainInstallError, match="more than a program should"):
+        await toolchains(tmp_path, wheels=tmp_path / "wheels").install("good", spec_for(wheel))
+    monkeypatch.setattr("jamcore.sandbox.wheels.TOOLCHAIN_FILES", 2)
+    monkeypatch.setattr("jamcore.sandbox.wheels.TOOLCHAIN_BYTES", 10**9)
+    with pytest.raises(ToolchainInstallError, match="more than a program should"):
+        await toolchains(tmp_path, wheels=tmp_path / "wheels").install("good", spec_for(wheel))
+
+
+class Failing(Files):
+    """Fails or is interrupted at the n-th durable effect."""
+
+    def __init__(self, at: int, error: BaseException) -> None:
+        self._left = at
+        self._error = error
+
+    def sync(self, descriptor: int) -> None:
+        """Count down."""
+        self._left -= 1
+        if self._left == 0:
+            raise self._error
+        super().sync(descriptor)
+
+
+class Killed(BaseException):
+    """Stands for a SIGKILL: nothing cleans up after it."""
+
+
+@pytest.mark.parametrize("at", range(1, 22))
+async def test_an_interrupted_installation_selects_nothing(tmp_path: Path, at: int) -> None:
+    """The disk fails, or the process is killed, at any durable effect: either it is whole, or not selected; the next attempt works."""
+    wheel = make_wheel(tmp_path / "wheels")
+    spec = spec_for(wheel)
+    for number, error in enumerate((OSError(28, "No space left on device"), Killed())):
+        app = tmp_path / f"app{number}"
+        tools = toolchains(app, wheels=tmp_path / "wheels", files=Failing(at, error))
+        try:
+            await tools.install("good", spec)
+        except (ToolchainInstallError, Killed):
+            reached = True
+        else:
+            reached = False
+        fresh = toolchains(app, wheels=tmp_path / "wheels")
+        if not reached:
+            fresh.require("good", spec)
+            continue
+        try:
+            fresh.require("good", spec)
+        except ToolchainMissingError:
+            assert not (await fresh.install("good", spec)).already
+        fresh.require("good", spec)
+        record = CompletionRecord.model_validate_json((app / "toolchains/good/1.0/.complete").read_bytes())
+        assert record.files == 3
+        assert len(tree(app)) == 4
+
+
+async def test_what_is_not_whole_is_replaced(tmp_path: Path) -> None:
+    """A damaged record, a lost program or another pin is not selected, and an installation puts it right."""
+    wheel = make_wheel(tmp_path / "wheels")
+    tools, spec = toolchains(tmp_path, wheels=tmp_path / "wheels"), spec_for(wheel)
+    await tools.install("good", spec)
+    home = tmp_path / "toolchains/good/1.0"
+    program = home / "good_bin/tree/bin/good"
+    for damaged, content in ((home / ".complete", b"{"), (home / ".complete", None), (program, None)):
+        damaged.unlink() if content is None else damaged.write_bytes(content)
+        with pytest.raises(ToolchainMissingError):
+            tools.require("good", spec)
+        assert not (await tools.install("good", spec)).already
+    other = spec_for(make_wheel(tmp_path / "other", {**MEMBERS, "good_bin/tree/new": b""}))
+    with pytest.raises(ToolchainMissingError, match="another wheel"):
+        tools.require("good", other)
+
+
+async def test_what_a_killed_installation_left_is_removed(tmp_path: Path) -> None:
+    """Staging directories of former attempts do not pile up."""
+    wheel = make_wheel(tmp_path / "wheels")
+    left = tmp_path / "toolchains/good/.staging-12345678/download"
+    left.mkdir(parents=True)
+    (left / "half.whl").write_bytes(b"x")
+    await toolchains(tmp_path, wheels=tmp_path / "wheels").install("good", spec_for(wheel))
+    assert [path.name for path in (tmp_path / "toolchains/good").iterdir()] == ["1.0"]
+
+
+async def test_two_at_once_install_once(tmp_path: Path) -> None:
+    """The second waits and finds it there."""
+    wheel = make_wheel(tmp_path / "wheels")
+    tools, spec = toolchains(tmp_path, wheels=tmp_path / "wheels"), spec_for(wheel)
+    already: list[bool] = []
+
+    async def install() -> None:
+        already.append((await tools.install("good", spec)).already)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(install)
+    assert sorted(already) == [False, True, True]
+
+
+NOT_FOUND = b"ERROR: Could not find a version that satisfies the requirement x==1 (from versions: none)\n" + (
+    b"ERROR: No matching distribution found for x==1\n"
+)
+SAMPLES: tuple[tuple[bytes, type[JamError]], ...] = (
+    (b"WARNING: Retrying ... NewConnectionError('...: [Errno 111] Connection refused')\n" + NOT_FOUND, ToolchainUnreachableError),
+    (b"WARNING: Retrying ... NameResolutionError(...)\n" + NOT_FOUND, ToolchainUnreachableError),
+    (NOT_FOUND, ToolchainMissingError),
+    (b"ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n", ToolchainInstallError),
+    (b"/venv/bin/python: No module named pip\n", ToolchainInstallError),
+    (b"", ToolchainInstallError),
+)
+
+
+@pytest.mark.parametrize(("words", "kind"), SAMPLES, ids=range(len(SAMPLES)))
+def test_pips_words_are_classified_in_one_place(words: bytes, kind: type[JamError]) -> None:
+    """Samples of what pip says."""
+    error = classify_pip(Finished(1, b"", words), provider="good", wanted="x==1")
+    assert type(error) is kind
+    assert isinstance(classify_pip(Finished(-9, b"", words, timed_out=True), provider="g", wanted="x"), ToolchainUnreachableError)
+
+
+async def test_pip_gets_nothing_of_the_environment_but_what_it_needs(tmp_path: Path) -> None:
+    """A secret of the daemon is not in the environment of a download."""
+    tools = Toolchains(
+        tmp_path, files=Files(), environment={"PATH": "/bin", "GOOD_KEY": "sk-x", "PIP_INDEX_URL": "u", "HOME": "/h"}
+    )
+    assert tools._environment == {"PATH": "/bin", "PIP_INDEX_URL": "u", "HOME": "/h"}
