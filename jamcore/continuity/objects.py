@@ -19,8 +19,6 @@ from jamcore.domain import limits
 
 NAME_BYTES = 255
 """Longest name of a Linux file."""
-LINK_BYTES = 4095
-"""Longest target of a symbolic link."""
 MODES = 0o777
 """Mode bits that are kept. Set-id and sticky bits are stripped (SEC-1)."""
 

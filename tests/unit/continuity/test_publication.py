@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,6 +116,38 @@ async def test_an_exact_retry_changes_nothing_and_a_changed_one_is_refused(world
     assert [pack.stat().st_size for pack in world.packs] == sizes
     with pytest.raises(ConflictError):
         await world.capture(CheckpointReason.BEFORE_STOP, checkpoint_id=identifier)
+
+
+@pytest.mark.guarantee("WS-12")
+async def test_one_durable_effect_lies_between_two_boundaries(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trace of a publication: a file with its name, a directory, a file with its name; nothing unsynced, nothing twice."""
+    trace: list[str] = []
+
+    class Tracing:
+        """Notes the boundaries."""
+
+        def reach(self, point: str) -> None:
+            """Note one."""
+            trace.append(point)
+
+    def sync(descriptor: int) -> None:
+        trace.append("directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+
+    world.log().write_bytes(b"x\n")
+    await world.capture()
+    world.log().write_bytes(b"x\ny\n")
+    world.restart(Tracing())
+    monkeypatch.setattr(world.files, "sync", sync)
+    await world.capture()
+    begun, read, sealed, prepared, completed, recorded = POINTS
+    assert trace == [
+        begun,
+        read,
+        *("file", "directory", sealed),
+        *("directory", prepared),
+        *("file", "directory", completed),
+        recorded,
+    ]
 
 
 @pytest.mark.guarantee("CONT-4", "WS-12")
