@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 import structlog
 from aiohttp import web
@@ -31,31 +33,35 @@ class Refused(StrEnum):
     CLIENT_GONE = "relay_client_gone"
 
 
-STATUS = {
-    Refused.PATH: 404,
-    Refused.QUERY: 404,
-    Refused.UPGRADE: 400,
-    Refused.BUSY: 503,
-    Refused.REQUEST_TOO_LARGE: 413,
-    Refused.MALFORMED: 400,
-    Refused.TIMEOUT: 504,
-}
+STATUS: Mapping[Refused, int] = MappingProxyType(
+    {
+        Refused.PATH: 404,
+        Refused.QUERY: 404,
+        Refused.UPGRADE: 400,
+        Refused.BUSY: 503,
+        Refused.REQUEST_TOO_LARGE: 413,
+        Refused.MALFORMED: 400,
+        Refused.TIMEOUT: 504,
+    }
+)
 """The status of an error answer; everything else is 502."""
 
-WORDS = {
-    Refused.PATH: "This sandbox may only send the requests that its plan names.",
-    Refused.QUERY: "This sandbox may not add a query to its requests.",
-    Refused.UPGRADE: "This sandbox may not change the protocol of its connection.",
-    Refused.BUSY: "Too many requests of this sandbox are open; try again when one has ended.",
-    Refused.REQUEST_TOO_LARGE: "The request is larger than Jam lets through.",
-    Refused.MALFORMED: "The request's body is not framed as its headers say.",
-    Refused.REDIRECT: "The model endpoint answered with a redirect, which Jam does not follow.",
-    Refused.UNREACHABLE: "The model endpoint cannot be reached from this machine.",
-    Refused.UNTRUSTED: "The model endpoint's certificate is not trusted by this machine.",
-    Refused.TIMEOUT: "The model endpoint did not answer in time.",
-    Refused.RESPONSE_TOO_LARGE: "The answer is larger than Jam lets through.",
-    Refused.BROKEN: "The model endpoint broke the connection before it answered.",
-}
+WORDS: Mapping[Refused, str] = MappingProxyType(
+    {
+        Refused.PATH: "This sandbox may only send the requests that its plan names.",
+        Refused.QUERY: "This sandbox may not add a query to its requests.",
+        Refused.UPGRADE: "This sandbox may not change the protocol of its connection.",
+        Refused.BUSY: "Too many requests of this sandbox are open; try again when one has ended.",
+        Refused.REQUEST_TOO_LARGE: "The request is larger than Jam lets through.",
+        Refused.MALFORMED: "The request's body is not framed as its headers say.",
+        Refused.REDIRECT: "The model endpoint answered with a redirect, which Jam does not follow.",
+        Refused.UNREACHABLE: "The model endpoint cannot be reached from this machine.",
+        Refused.UNTRUSTED: "The model endpoint's certificate is not trusted by this machine.",
+        Refused.TIMEOUT: "The model endpoint did not answer in time.",
+        Refused.RESPONSE_TOO_LARGE: "The answer is larger than Jam lets through.",
+        Refused.BROKEN: "The model endpoint broke the connection before it answered.",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,11 @@ Providers (:mod:`jamcore.testing.doubles.providers`); each bad one differs from 
 - ``NoContinuityHooksProvider``: promises continuity without declaring it. ``NoCredentialHookProvider``: a credential without its hook.
 - ``EscapingProvider``: paths that leave their roots. ``LeakingProvider``: puts a secret-like name into the guest's environment.
 
-Policies: ``CountingPolicy`` wraps every contribution. ``AnsweringPolicy`` answers instead of wrapping.
+- ``ColdProvider``: needs a sandbox before its runtime's context is entered.
+
+Policies (:mod:`jamcore.testing.doubles.policies`): ``CountingPolicy`` wraps every contribution. ``AnsweringPolicy`` answers instead of wrapping.
 
 Engines (:mod:`jamcore.testing.doubles.engines`): ``DirectoryEngine`` runs guests as plain processes over real directories (no isolation
-whatever) and can be told to fail at any operation.
+whatever) and can be told to fail at any operation. ``World`` (:mod:`jamcore.testing.doubles.world`) is one daemon's view over it, and
+:mod:`jamcore.testing.doubles.plans` builds complete plans.
 """

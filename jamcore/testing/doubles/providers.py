@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, ClassVar
@@ -375,30 +375,3 @@ class ColdProvider(GoodProvider):
         """Start something at once."""
         await launcher.run(("true",), cwd=request.start_directory, timeout_s=1)
         raise FaultError
-
-
-class CountingPolicy:
-    """Wraps every contribution and counts them; changes nothing."""
-
-    api_version: ClassVar[Any] = (1, 0)
-
-    def __init__(self) -> None:
-        self.seen: list[Cell] = []
-
-    @hookimpl(wrapper=True)
-    def jam_contribute_plan(self, context: PlanContext) -> Generator[None, PlanContribution, PlanContribution]:
-        """Count."""
-        answer = yield
-        self.seen.append(context.cell)
-        return answer
-
-
-class AnsweringPolicy:
-    """Answers where it may only wrap."""
-
-    api_version: ClassVar[Any] = (1, 0)
-
-    @hookimpl
-    def jam_contribute_plan(self) -> PlanContribution:
-        """Answer for everybody."""
-        return PlanContribution(agent_image="mine")

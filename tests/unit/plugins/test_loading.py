@@ -173,7 +173,7 @@ print(anyio.run(ProviderManager(hook_limit_s=0.1).add, "good", HangingProvider()
 async def test_policies_are_loaded_from_their_own_group(site: Path) -> None:
     """A policy is found by entry point too, and is in no table."""
     entries = [entry for entry in found(site) if entry.name == "fine"]
-    policy = metadata.EntryPoint("counting", "jamcore.testing.doubles.providers:CountingPolicy", POLICIES)
+    policy = metadata.EntryPoint("counting", "jamcore.testing.doubles.policies:CountingPolicy", POLICIES)
     manager = ProviderManager()
     await manager.load(found=[*entries, policy])
     assert {report.name: report.state for report in manager.reports()} == {"counting": "loaded", "fine": "loaded"}

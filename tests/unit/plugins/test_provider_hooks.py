@@ -27,6 +27,7 @@ from jamcore.plugins.hookspecs import ProviderSpecs
 from jamcore.plugins.manager import ProviderManager
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.plugins.validation import _NoGuest, new_manager
+from jamcore.testing.doubles import policies
 from jamcore.testing.doubles import providers as doubles
 
 pytestmark = pytest.mark.anyio
@@ -88,7 +89,7 @@ async def test_each_hook_answers_with_the_cores_own_record() -> None:
 async def test_only_the_named_provider_is_called_and_policies_wrap_it() -> None:
     """Two providers are loaded; each facade reaches one of them, and the policy sees both."""
     manager = await loaded(("good", doubles.GoodProvider()), ("second", SecondProvider()))
-    policy = doubles.CountingPolicy()
+    policy = policies.CountingPolicy()
     assert (await manager.add_policy("counting", policy)).state == "loaded"
     assert (await manager.provider("good").contribute_plan(context())).agent_image == "good"
     assert (await manager.provider("second").contribute_plan(context("second"))).agent_image == "second"
@@ -98,7 +99,7 @@ async def test_only_the_named_provider_is_called_and_policies_wrap_it() -> None:
 async def test_a_policy_may_only_wrap() -> None:
     """One that answers for a provider is not loaded."""
     manager = await loaded(("good", doubles.GoodProvider()))
-    report = await manager.add_policy("mine", doubles.AnsweringPolicy())
+    report = await manager.add_policy("mine", policies.AnsweringPolicy())
     assert report.state == "broken"
     assert "jam_contribute_plan: a policy may only wrap it" in report.violations
     assert (await manager.provider("good").contribute_plan(context())).agent_image == "good"

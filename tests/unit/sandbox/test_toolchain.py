@@ -302,7 +302,8 @@ async def test_two_at_once_install_once(tmp_path: Path) -> None:
     assert sorted(already) == [False, True, True]
 
 
-NOT_FOUND = b"ERROR: Could not find a version that satisfies the requirement x==1 (from versions: none)\n" + (
+NOT_FOUND = (
+    b"ERROR: Could not find a version that satisfies the requirement x==1 (from versions: none)\n"
     b"ERROR: No matching distribution found for x==1\n"
 )
 SAMPLES: tuple[tuple[bytes, type[JamError]], ...] = (
