@@ -17,7 +17,7 @@ Providers (:mod:`jamcore.testing.doubles.providers`); each bad one differs from 
 
 - ``ColdProvider``: needs a sandbox before its runtime's context is entered.
 
-Policies (:mod:`jamcore.testing.doubles.policies`): ``CountingPolicy`` wraps every contribution. ``AnsweringPolicy`` answers instead of wrapping.
+Policies (:mod:`jamcore.testing.doubles.policies`): ``CountingPolicy`` wraps every contribution, ``AnsweringPolicy`` answers instead.
 
 Engines (:mod:`jamcore.testing.doubles.engines`): ``DirectoryEngine`` runs guests as plain processes over real directories (no isolation
 whatever) and can be told to fail at any operation. ``World`` (:mod:`jamcore.testing.doubles.world`) is one daemon's view over it, and
