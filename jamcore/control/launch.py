@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import IO
 
 import anyio
@@ -40,7 +41,8 @@ os.write(1, b"%d" % pid)
 class Launch:
     """A daemon that was just started: its end, and what it says before it listens."""
 
-    def __init__(self, pidfd: int | None, said: IO[bytes]) -> None:
+    def __init__(self, pid: int, pidfd: int | None, said: IO[bytes]) -> None:
+        self.pid = pid
         self._pidfd = pidfd
         self._said = said
 
@@ -48,6 +50,12 @@ class Launch:
         """Wait for its end; for a daemon that listens this never comes."""
         if self._pidfd is not None:
             await anyio.wait_readable(self._pidfd)
+
+    def dismiss(self) -> None:
+        """Tell it to go: another daemon answers, and one that is slow to find that out must not take over from it later."""
+        if self._pidfd is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGTERM)
 
     def reason(self) -> str:
         """Return the last line that it wrote to its standard error: its typed error, or the end of a traceback."""
@@ -74,17 +82,18 @@ async def launched(argv: Sequence[str], environ: Mapping[str, str]) -> AsyncIter
             await between.end(0)
             raise
         pid.seek(0)
-        pidfd = _open(pid.read())
+        number = int(pid.read() or b"0")
+        pidfd = _open(number)
         try:
-            yield Launch(pidfd, said)
+            yield Launch(number, pidfd, said)
         finally:
             if pidfd is not None:
                 os.close(pidfd)
 
 
-def _open(pid: bytes) -> int | None:
+def _open(pid: int) -> int | None:
     """Hold the daemon by a descriptor; ``None`` when it has ended already."""
     try:
-        return os.pidfd_open(int(pid))
-    except (ValueError, ProcessLookupError):
+        return os.pidfd_open(pid) if pid else None
+    except ProcessLookupError:
         return None

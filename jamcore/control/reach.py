@@ -23,7 +23,7 @@ from jamcore.control.failures import (
 )
 from jamcore.control.launch import Launch, launched
 from jamcore.control.schemas import DaemonRecord
-from jamcore.control.sockets import peer_uid
+from jamcore.control.sockets import peer_pid, peer_uid
 from jamcore.control.versions import API_VERSION, jam_version
 from jamcore.domain.errors import JamError
 
@@ -32,7 +32,8 @@ START_WAIT_S = 60.0
 POLL_S = 0.02
 """How often to look whether a daemon that was just started listens."""
 RELAUNCH_S = 1.0
-"""How long to look for another daemon before starting ours again: it holds the directory while it ends, and takes seconds."""
+"""How long to look for another daemon before starting ours again, twice as long each time: it holds the directory while it ends or
+recovers, which takes seconds."""
 DAEMON = (sys.executable, "-P", "-m", "jamcore.jamd")
 """``-P``: a package of the same name in the current directory is never run instead."""
 
@@ -127,16 +128,20 @@ class Reach:
         Ours may find another one: then that one counts, or it is just ending, and after a while ours is started again.
         """
         argv = (*self._command, "--app-directory", str(self.directory))
+        pause = RELAUNCH_S
         with anyio.move_on_after(self._start_wait_s):
             while True:
                 async with launched(argv, self._environ) as launch:
                     if stream := await self._wait(launch):
+                        if peer_pid(wire.raw_socket(stream)) not in {launch.pid, None}:
+                            launch.dismiss()
                         return stream
                     reason = launch.reason()
                 if not _ALREADY.search(reason):
                     raise DaemonStartFailedError(app_directory=str(self.directory), reason=reason)
-                with anyio.move_on_after(RELAUNCH_S):
+                with anyio.move_on_after(pause):
                     return await self._poll()
+                pause *= 2
         raise DaemonStartTimeoutError(app_directory=str(self.directory), waited_s=self._start_wait_s)
 
     async def _wait(self, launch: Launch) -> SocketStream | None:

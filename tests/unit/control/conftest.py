@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
@@ -109,6 +110,6 @@ def make_client(app_directory: Path) -> Callable[..., JamClient]:
     """Make a client with other ways to the daemon."""
 
     def make(**options: object) -> JamClient:
-        return JamClient(Reach(app_directory, environ={}, **options))  # type: ignore[arg-type]
+        return JamClient(Reach(app_directory, environ=os.environ, **options))  # type: ignore[arg-type]
 
     return make
