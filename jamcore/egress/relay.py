@@ -27,6 +27,7 @@ from jamcore.egress.bounds import CLOSE_S, GUEST_IDLE_S, RelayCredential, RelayL
 from jamcore.egress.decisions import Refused, RelayDecision, error_answer, log_decision, shown_path
 from jamcore.egress.headers import request_headers, response_headers
 from jamcore.egress.redaction import SecretFilter
+from jamcore.system.tasks import owned_tasks
 
 _OWN_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """What aiohttp would add by itself."""
@@ -122,7 +123,7 @@ class Relay:
                     timeout=timeout,
                 )
             )
-            tasks = await stack.enter_async_context(anyio.create_task_group())
+            tasks = await stack.enter_async_context(owned_tasks())
             relay = cls(endpoint, credential=credential, session=session, tasks=tasks, limits=bounds, decided=decided)
             try:
                 yield relay

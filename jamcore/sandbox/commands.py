@@ -12,6 +12,7 @@ from jamcore.domain.limits import CHILD_SHUTDOWN_S
 from jamcore.domain.sandboxes import ExecSpec
 from jamcore.engines.port import Engine
 from jamcore.system.guest import GuestProcess
+from jamcore.system.tasks import owned_tasks
 
 OUTPUT_BYTES = 65_536
 _DRAIN_S = 1.0
@@ -40,16 +41,13 @@ async def run_command(
     output, code, ended = bytearray(), None, False
     try:
         with anyio.move_on_after(timeout_s):
-            async with anyio.create_task_group() as tasks:
+            async with owned_tasks() as tasks:
                 tasks.start_soon(_feed, process, stdin)
                 tasks.start_soon(_drain, process.stdout, output, limit)
                 tasks.start_soon(_drain, process.stderr, bytearray(), 0)
                 code = (await process.wait()).code
                 ended = True
                 tasks.cancel_scope.deadline = anyio.current_time() + _DRAIN_S
-    except BaseExceptionGroup as group:
-        # One task group, one failure: the caller wants the error itself.
-        raise group.exceptions[0] from None
     finally:
         with anyio.move_on_after(CHILD_SHUTDOWN_S, shield=True):
             await process.aclose()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,7 +28,7 @@ class StateTree:
         self._files = files
 
     def make_directory(self, relative: str) -> None:
-        """Make a private directory with its parents; existing ones stay as they are.
+        """Make a private directory with its parents; existing ones stay as they are. Not durable: every preparation makes it again.
 
         Raises:
             UnsafePathError: A component is a symbolic link or no directory.
@@ -44,6 +45,8 @@ class StateTree:
         """
         directory, _, name = relative.rpartition("/")
         with self._opened(directory) as parent:
+            if _holds(parent, name, data):
+                return
             temporary = f".{name}.{secrets.token_hex(4)}.tmp"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(temporary, flags, PRIVATE_FILE, dir_fd=parent)
@@ -84,7 +87,6 @@ class StateTree:
             return self._open(name, parent, relative)
         descriptor = self._open(name, parent, relative)
         _give_to_owner(descriptor, parent)
-        self._files.sync(parent)
         return descriptor
 
     def _open(self, name: str, parent: int | None, relative: str) -> int:
@@ -92,6 +94,19 @@ class StateTree:
             return os.open(name, _DIRECTORY, dir_fd=parent)
         except OSError as error:
             raise UnsafePathError(path=f"{self._root}/{relative}", problem=f"not a plain directory: {error.strerror}") from error
+
+
+def _holds(parent: int, name: str, data: bytes) -> bool:
+    """Whether the name is a plain file with exactly these bytes, so that a preparation that changes nothing writes nothing."""
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+    except OSError:
+        return False
+    try:
+        status = os.fstat(descriptor)
+        return stat.S_ISREG(status.st_mode) and status.st_size == len(data) and os.read(descriptor, len(data) + 1) == data
+    finally:
+        os.close(descriptor)
 
 
 def _give_to_owner(descriptor: int, parent: int) -> None:

@@ -589,6 +589,18 @@ async def test_a_connection_serves_many_requests_and_ends_with_the_relay() -> No
     mine.close()
 
 
+async def test_an_error_leaves_a_relay_as_itself() -> None:
+    """Whoever opened it gets its own error, not a group of one."""
+
+    async def fail() -> None:
+        async with rig() as r:
+            await (await r.guest()).ask(post())
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await fail()
+
+
 def test_a_guests_target_is_logged_bounded_and_escaped() -> None:
     """No control sequence of a guest reaches the log."""
     decision = RelayDecision("GET", "/\\x1b[31m", 404, None, Refused.PATH, 0, 0, 0.1)

@@ -193,11 +193,11 @@ async def test_a_sandbox_that_is_not_ours_is_not_even_parked(world: World, plan:
 
 async def test_failures_of_single_steps_are_typed(world: World, plan: Plan) -> None:
     """A disk that fails, a guest that cannot make its directories, an engine that was not planned for."""
-    with pytest.raises(InvalidInputError, match=r"plan\.engine"):
-        await preparer(world).prepare(request(plan.model_copy(update={"engine": "other"})), route=route_of(plan))
     full = Preparer(world.app, ownership=world.ownership, files=FullDisk(), ids=SystemIds())
     with pytest.raises(PreparationFailedError, match=r"provider-directories.*No space"):
         await full.prepare(request(plan), route=route_of(plan))
+    with pytest.raises(InvalidInputError, match=r"plan\.engine"):
+        await preparer(world).prepare(request(plan.model_copy(update={"engine": "other"})), route=route_of(plan))
     await preparer(world).prepare(request(plan), route=route_of(plan))
     (world.guest(plan.name) / ".good/scratch").rmdir()
     (world.guest(plan.name) / ".good/scratch").touch()
