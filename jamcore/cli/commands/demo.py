@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,7 +16,10 @@ PROGRAM = ("-P", "-m", "jamcore.testing.demo")
 
 
 def command(
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the app directory and everything that was made.")] = False,
+    directory: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where to make everything. Default: a new temporary directory, which is kept."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Show the main job for real, in a minute and without an account.
@@ -24,6 +28,6 @@ def command(
     and leaves a change request. Each step is proven, not narrated.
     """
     sys.stdout.flush()
-    arguments = [*PROGRAM, *(["--json"] if json else []), *(["--keep"] if keep else [])]
+    arguments = [*PROGRAM, *(["--json"] if json else []), *(["--directory", str(directory)] if directory else [])]
     # This process becomes the demo: its output, its signals and its exit status are the terminal's own.
     os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606 - no shell, fixed arguments

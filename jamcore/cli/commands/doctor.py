@@ -11,7 +11,7 @@ from jamcore.cli.text import safe_line
 def command(json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
     """Say what this machine can do, and what to do about each gap. Changes nothing.
 
-    Exit status 1 when there is a gap.
+    Exit status 1 when no agent can run here.
     """
 
     async def work(session: Session) -> Exit:

@@ -162,7 +162,7 @@ def test_the_evidence(jam: Jam, room: str) -> None:
 
 
 def test_the_doctor(jam: Jam) -> None:
-    """Each gap with what to do; status 1 while there is one that stops work."""
+    """Each gap with what to do; status 1 when no agent can run."""
     found = jam("doctor")
     assert found.status == Exit.NOT_WELL
     assert "ok   engine bubblewrap: version 0.11" in found.out
