@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -14,7 +14,7 @@ from aiohttp import web
 from jamcore.domain import layout
 from jamcore.domain.ownership import GUEST_MARKER, OwnerMarker, OwnershipMismatchError
 from jamcore.domain.plan import ModelEndpoint, Plan
-from jamcore.domain.sandboxes import Presence
+from jamcore.domain.sandboxes import ExecRefusedError, Presence
 from jamcore.egress.relay import Relay, RelayCredential
 from jamcore.engines.bubblewrap import BubblewrapEnginePlugin
 from jamcore.engines.port import Engine, EngineContext
@@ -97,6 +97,15 @@ async def model(seen: list[str]) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
+async def python_in(prepared: PreparedExec) -> str:
+    """Return a Python of the guest: the engine's own, or the system's."""
+    for candidate in ("/jam/python/bin/python3", "/usr/bin/python3", "python3"):
+        with suppress(ExecRefusedError):
+            if (await prepared.run((candidate, "-c", ""), cwd="/", timeout_s=20))[0] == 0:
+                return candidate
+    pytest.fail("no Python in the guest")
+
+
 @pytest.mark.guarantee("OWN-1", "OWN-3", "PREP-1", "SEC-4", "ENV-4")
 async def test_created_parked_and_brought_back_by_another_daemon(tmp_path: Path) -> None:
     """A guest reaches the model through the relay and nothing else; the next daemon proves the sandbox, starts it and removes it."""
@@ -106,9 +115,7 @@ async def test_created_parked_and_brought_back_by_another_daemon(tmp_path: Path)
         async with daemon(app, origin) as first:
             prepared = await first.prepare()
             assert prepared.outcome is Ensured.CREATED
-            ask = ("/jam/python/bin/python3", "-c", ASK)
-            if (await prepared.run((ask[0], "-c", ""), cwd="/", timeout_s=10))[0] != 0:
-                ask = ("python3", "-c", ASK)
+            ask = (await python_in(prepared), "-c", ASK)
             answered = await prepared.run((*ask, "/v1/answers"), cwd="/home/agent", timeout_s=30)
             refused = await prepared.run((*ask, "/v1/other"), cwd="/home/agent", timeout_s=30)
             assert answered == (0, b'200 {"got": {"n": 1}}\n')
