@@ -34,7 +34,9 @@ EXIT_OK, EXIT_REFUSED, EXIT_FAULT = 0, 3, 4
 def main() -> int:
     """Run the daemon in the foreground. Prints nothing but, when it cannot start, one line that says why."""
     parser = argparse.ArgumentParser(prog="jamd", description="The Jam daemon. `jam` starts it when needed.")
-    parser.add_argument("--app-directory", type=Path, default=None, help="the app directory; default: JAM_HOME or the user's data directory")
+    parser.add_argument(
+        "--app-directory", type=Path, default=None, help="the app directory; default: JAM_HOME or the user's data directory"
+    )
     chosen = parser.parse_args()
     os.umask(0o077)
     environ = environment()
@@ -70,7 +72,10 @@ def run(settings: Settings, environ: Mapping[str, str]) -> None:
         database_url=settings.database_url,
         files=files,
     )
-    with owning(app / layout.LOCK, pid=options.pid, started_at=SystemClock().now()), logging_to(app / layout.LOG, settings.log_level):
+    with (
+        owning(app / layout.LOCK, pid=options.pid, started_at=SystemClock().now()),
+        logging_to(app / layout.LOG, settings.log_level),
+    ):
         anyio.run(_serve, settings, options)
 
 

@@ -62,7 +62,9 @@ class Credentials:
         """
         path = self._path(name)
         if not 1 <= len(value) <= SECRET_LIMIT or not value.isprintable() or not value.isascii() or " " in value:
-            raise InvalidInputError(field="value", problem=f"a secret is 1 to {SECRET_LIMIT} printable ASCII characters without spaces")
+            raise InvalidInputError(
+                field="value", problem=f"a secret is 1 to {SECRET_LIMIT} printable ASCII characters without spaces"
+            )
         await to_thread.run_sync(self._keep, path, value)
         return self._row(name)
 

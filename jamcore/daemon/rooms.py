@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ from jamcore.runtime.allocator import Allocator, require_same_request
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.pool import WorkerPool
 from jamcore.runtime.provision import SessionProvisioner
-from jamcore.runtime.turns import TurnRunner
+from jamcore.runtime.turns import settle_turn
 from jamcore.store import Repos, Store
 from jamcore.system.clock import Clock
 
@@ -141,9 +141,12 @@ class Rooms:
 
         return await self._store.read(read)
 
-    def events(self, ref: str, *, after: int, follow: bool) -> AbstractAsyncContextManager[AsyncIterator[RoomEvent]]:
+    @asynccontextmanager
+    async def events(self, ref: str, *, after: int, follow: bool) -> AsyncIterator[AsyncIterator[RoomEvent]]:
         """Stream the room's events."""
-        return self._feed.following_ref(ref, after=after, follow=follow)
+        room = await self._store.read(lambda repos: repos.rooms.find(ref))
+        async with self._feed.following(room.id, after=after, follow=follow) as events:
+            yield events
 
     async def _records(self, ref: str) -> RoomRecords:
         return await self._store.read(lambda repos: room_records(repos, repos.rooms.find(ref)))
@@ -175,8 +178,8 @@ class Rooms:
         return accepted
 
     async def _settle_refused(self, turn: Turn) -> None:
-        runner = TurnRunner(store=self._store, feed=self._feed, clock=self._clock)
-        await runner.settle(turn, TurnState.FAILED, "too many turns wait in this room")
+        why = "too many turns wait in this room"
+        await settle_turn(self._store, self._feed, turn, TurnState.FAILED, why, at=self._clock.now())
 
 
 def _turn(records: RoomRecords, request: TurnRequest, known: Turn | None, *, at: Clock | None = None) -> Turn:
@@ -198,4 +201,3 @@ def _turn(records: RoomRecords, request: TurnRequest, known: Turn | None, *, at:
         accepted_at=at.now(),
         ended_at=None,
     )
-

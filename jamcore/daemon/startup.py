@@ -45,7 +45,7 @@ async def start_up(steps: tuple[StartStep, ...]) -> tuple[str, ...]:
             log.error("start-up step failed", step=step.name, error=str(error))  # noqa: TRY400 - typed: the trace says nothing more
             problems.append(f"{step.name}: {error}")
             continue
-        for record, error in met:
-            log.warning("start-up record failed", step=step.name, record=str(record), error=str(error))
-            problems.append(f"{step.name}: {record}: {error}")
+        for record, problem in met:
+            log.warning("start-up record failed", step=step.name, record=str(record), error=str(problem))
+            problems.append(f"{step.name}: {record}: {problem}")
     return tuple(problems)

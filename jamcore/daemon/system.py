@@ -99,12 +99,17 @@ class SystemStatus:
     async def _git(self) -> Finding:
         try:
             done = await run_bounded(
-                ("git", "--version"), cwd="/", env={"PATH": self._options.environment.get("PATH", "/usr/bin:/bin")},
-                limit_bytes=4096, timeout_s=GIT_TIMEOUT_S,
+                ("git", "--version"),
+                cwd="/",
+                env={"PATH": self._options.environment.get("PATH", "/usr/bin:/bin")},
+                limit_bytes=4096,
+                timeout_s=GIT_TIMEOUT_S,
             )
         except OSError as error:
             return Finding(subject="git", ok=False, detail=error.strerror or str(error), hint="Install git.")
-        return Finding(subject="git", ok=done.ok, detail=done.stdout.decode(errors="replace").strip(), hint="" if done.ok else "Install git.")
+        return Finding(
+            subject="git", ok=done.ok, detail=done.stdout.decode(errors="replace").strip(), hint="" if done.ok else "Install git."
+        )
 
     def _provider(self, name: str) -> list[Finding]:
         description = self._plugins.provider(name).description

@@ -19,7 +19,7 @@ from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.runtime.continuity import HostContinuity
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.standing import HostStanding
-from jamcore.runtime.worktree import WorkTrees, WorkTreeHiddenError
+from jamcore.runtime.worktree import WorkTreeHiddenError, WorkTrees
 from jamcore.sandbox.planning import require_stored_name
 from jamcore.sandbox.prepare import PreparationRequest, Preparer
 from jamcore.sandbox.prepared import EndpointRoute, NetworkPolicy, PreparedExec

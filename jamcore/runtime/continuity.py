@@ -9,14 +9,12 @@ from uuid import UUID
 
 from jamcore.continuity.activate import Activator, Placement
 from jamcore.continuity.broker import CheckpointBroker, Freeze
-from jamcore.continuity.observe import Observer
+from jamcore.continuity.observe import Observer, observation_of, require_success
 from jamcore.domain.continuity import (
     Activation,
     ActivationDecision,
     Checkpoint,
     CheckpointReason,
-    Observation,
-    ObservationOutcome,
     ResumeSource,
 )
 from jamcore.domain.events import SessionNotice, TurnStateChanged
@@ -74,27 +72,27 @@ class HostContinuity:
         self.expectations[session.id] = (decision, placement)
 
     async def observe(self, seat: Seat, *, reported: str | None, detail: str) -> None:
-        """Write the immutable observation of this resume attempt; nothing of the provider is shown before (CONT-7, CONT-12)."""
+        """Write the immutable observation of this resume attempt; nothing of the provider is shown before (CONT-7, CONT-12).
+
+        Raises:
+            ResumeFailedError: The provider came back as somebody else, or not at all; that is stored.
+            ObservationLostError: It could not be stored.
+        """
         decision, placement = self.expectations[seat.session.id]
-        expected = seat.session.provider_identity
-        assert expected is not None
-        assert decision.evidence.checkpoint_id is not None
-        succeeded = reported == expected
-        await self.observer.record(
-            Observation(
-                id=self.ids.uuid(),
-                session_id=seat.session.id,
-                checkpoint_id=decision.evidence.checkpoint_id,
-                outcome=ObservationOutcome.SUCCEEDED if succeeded else ObservationOutcome.FAILED,
-                source=placement.source,
-                expected_identity=expected,
-                reported_identity=reported,
-                detail=detail,
-                observed_at=self.clock.now(),
-            )
+        checkpoint = decision.evidence.checkpoint_id
+        assert checkpoint is not None
+        observation = observation_of(
+            seat.session,
+            checkpoint,
+            observation_id=self.ids.uuid(),
+            observed_at=self.clock.now(),
+            source=placement.source,
+            reported=reported,
+            detail=detail,
         )
-        if succeeded:
-            await self.feed.append(seat.room_id, None, [_resumed(reported, placement)])
+        await self.observer.record(observation)
+        require_success(observation)
+        await self.feed.append(seat.room_id, None, [_resumed(reported, placement)])
 
     async def settle(self, seat: Seat, remembered: tuple[ProviderTurn, ...]) -> bool:
         """Mark every turn whose end was not seen or not captured as kept or cut (CONT-11).
@@ -127,10 +125,10 @@ class HostContinuity:
         return waiting
 
     async def capture(self, reason: CheckpointReason, identities: Mapping[UUID, str] | None = None) -> Checkpoint | None:
-        """Publish a generation of the host; ``None`` when the provider declares no continuity."""
+        """Publish a generation of the host, and say which turns are safe now; ``None`` when the provider declares no continuity."""
         if not self.hooks.description.continuity:
             return None
-        return await self.broker.capture(
+        row = await self.broker.capture(
             self.host,
             reason=reason,
             state_root=self.state_root,
@@ -139,6 +137,16 @@ class HostContinuity:
             freeze=self.freeze,
             identities=identities,
         )
+
+        def say(repos: Repos) -> set[UUID]:
+            safe = repos.turns.captured_by(row.id)
+            for turn in safe:
+                repos.events.append(turn.room_id, turn.id, [TurnStateChanged(state=TurnState.CAPTURED, detail=str(row.id))])
+            return {turn.room_id for turn in safe}
+
+        for room in await self.store.transact(say):
+            self.feed.announce(room)
+        return row
 
     def melt(self) -> None:
         """Stop freezing: the guest's processes are gone, so there is nothing to hold still."""

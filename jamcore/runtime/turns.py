@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from jamcore.continuity.coordinator import HostCoordinator
 from jamcore.domain.events import ProviderEvent, TurnEnded, TurnOutcome, TurnStarted, TurnStateChanged
 from jamcore.domain.ids import ProviderIdentity
@@ -41,13 +43,16 @@ class TurnRunner:
             EventRecorder(self._feed, room=turn.room_id, turn=turn.id) as recorder,
             runtime.turn(identity, turn.text) as events,
         ):
-            async for event in events:
+            state = None
+            async for event in events:  # to its own end: leaving earlier would interrupt
                 if isinstance(event, TurnStarted):
                     await self._started(turn, identity, event)
                 elif isinstance(event, TurnEnded):
-                    return await self._ended(turn, event, recorder)
+                    state = await self._ended(turn, event, recorder)
                 else:
                     await recorder.record(event)
+        if state is not None:
+            return state
         raise ProviderGoneError(provider="", detail="the turn's events ended without an end mark")
 
     async def doubt(self, turn: Turn, error: ProviderGoneError | ProviderProtocolError) -> None:
@@ -72,14 +77,28 @@ class TurnRunner:
         return state
 
     async def settle(self, turn: Turn, state: TurnState, detail: str, *, also: tuple[ProviderEvent, ...] = ()) -> None:
-        """Move a turn to an end state, with its events, in one transaction."""
+        """Move a turn to an end state. See :func:`settle_turn`."""
+        await settle_turn(self._store, self._feed, turn, state, detail, at=self._clock.now(), also=also)
 
-        def write(repos: Repos) -> None:
-            repos.turns.move(turn.id, state, detail=detail, ended_at=self._clock.now())
-            repos.events.append(turn.room_id, turn.id, [*also, TurnStateChanged(state=state, detail=detail)])
 
-        await self._store.transact(write)
-        self._feed.announce(turn.room_id)
+async def settle_turn(
+    store: Store,
+    feed: RoomFeed,
+    turn: Turn,
+    state: TurnState,
+    detail: str,
+    *,
+    at: datetime,
+    also: tuple[ProviderEvent, ...] = (),
+) -> None:
+    """Move a turn to an end state, with its events, in one transaction."""
+
+    def write(repos: Repos) -> None:
+        repos.turns.move(turn.id, state, detail=detail, ended_at=at)
+        repos.events.append(turn.room_id, turn.id, [*also, TurnStateChanged(state=state, detail=detail)])
+
+    await store.transact(write)
+    feed.announce(turn.room_id)
 
 
 def kept_or_cut(turn: Turn, remembered: dict[str, TurnOutcome]) -> tuple[TurnState, str] | None:

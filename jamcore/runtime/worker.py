@@ -12,7 +12,7 @@ from uuid import UUID
 
 import anyio
 
-from jamcore.domain.continuity import Checkpoint, CheckpointReason, ResumeFailedError
+from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.errors import JamError
 from jamcore.domain.ids import ProviderIdentity, provider_identity
 from jamcore.domain.limits import FINALISE_TIMEOUT_S
@@ -114,10 +114,8 @@ class HostWorker:
             state = await runtime.resume_thread(ProviderIdentity(expected), request)
         except JamError as error:
             await self._continuity.observe(seat, reported=None, detail=str(error))
-            raise ResumeFailedError(session=str(seat.session.id), expected=expected, reported=error.code) from error
+            raise
         await self._continuity.observe(seat, reported=state.identity, detail="")
-        if state.identity != expected:
-            raise ResumeFailedError(session=str(seat.session.id), expected=expected, reported=state.identity)
         seat.identity = ProviderIdentity(expected)
         self._dirty = True
         if await self._continuity.settle(seat, state.turns):

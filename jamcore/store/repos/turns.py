@@ -68,6 +68,11 @@ class Turns(Repository):
         rows = self._rows(TURNS.c.session_id == session, order=[TURNS.c.accepted_at, TURNS.c.id])
         return tuple(read_row(Turn, row) for row in rows)
 
+    def captured_by(self, checkpoint: UUID) -> tuple[Turn, ...]:
+        """Return the turns that a generation made safe, oldest first."""
+        rows = self._rows(TURNS.c.checkpoint_id == checkpoint, order=[TURNS.c.accepted_at, TURNS.c.id])
+        return tuple(read_row(Turn, row) for row in rows)
+
     def unfinished_of(self, session: UUID) -> tuple[Turn, ...]:
         """Return a session's turns that are accepted, running, or completed and not captured."""
         rows = self._rows(TURNS.c.session_id == session, TURNS.c.state.in_(UNFINISHED), order=[TURNS.c.accepted_at])

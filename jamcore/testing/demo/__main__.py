@@ -35,7 +35,12 @@ async def run(directory: Path, report: Report) -> int:
             failure = f"{type(error).__name__}: {error}"
         finally:
             daemon.stop()
-    paths = {"directory": directory, "repository": directory / "repository", "app directory": app, "model's record": directory / "model-requests.jsonl"}
+    paths = {
+        "directory": directory,
+        "repository": directory / "repository",
+        "app directory": app,
+        "model's record": directory / "model-requests.jsonl",
+    }
     commands: tuple[str, ...] = ()
     if story.change is not None:
         paths["change request"] = app / "change-requests" / str(story.change.id)
@@ -58,7 +63,9 @@ def main() -> int:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(prog="jam demo", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the steps")
-    parser.add_argument("--directory", type=Path, help="where to make everything; default: a new temporary directory, which is kept")
+    parser.add_argument(
+        "--directory", type=Path, help="where to make everything; default: a new temporary directory, which is kept"
+    )
     chosen = parser.parse_args()
     directory = chosen.directory or Path(tempfile.mkdtemp(prefix="jam-demo-"))
     directory.mkdir(parents=True, exist_ok=True)

@@ -53,12 +53,13 @@ def write_play() -> Play:
     secret = f"sk-demo-{secrets.token_hex(16)}"
     patch = (
         "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: greeting.py\n@@\n-    return \"helo\"\n"
-        f"+    return \"hello {token[1]}\"\n*** End Patch\nEOF"
+        f'+    return "hello {token[1]}"\n*** End Patch\nEOF'
     )
     # The credential must be nowhere that the guest can look. The decoy shows that the look would find it: exactly one hit.
     look = (
-        "echo sk-demo-0decoy > /tmp/decoy; n=$( { cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; env; "
-        "grep -rhs sk-demo- /jam /home/agent /etc /run /tmp; } 2>/dev/null | tr '\\0' '\\n' | grep -ac 'sk-demo-[0-9a-f]'); echo \"found=$n;\""
+        "printf 'sk-demo-%s' 0decoy > /tmp/decoy; n=$( { cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; env; "
+        "grep -rhs sk-demo- /jam/state /jam/work /home/agent /etc /run /tmp; } 2>/dev/null "
+        "| tr '\\0' '\\n' | grep -ac 'sk-demo-[0-9a-f]'); echo \"found=$n;\""
     )
     return Play(
         exchanges=(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -12,18 +13,19 @@ from uuid import UUID
 import anyio
 
 from jamcore.control.client import JamClient
-from jamcore.control.reach import connect
+from jamcore.control.failures import DaemonNotRunningError
+from jamcore.control.reach import Reach
 from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.changes import ChangeRequest
 from jamcore.domain.continuity import ObservationOutcome
-from jamcore.domain.requests import EndpointChoice, RoomRequest, RoomView, TurnRequest
+from jamcore.domain.requests import EndpointChoice, Health, RoomRequest, RoomView, TurnRequest
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.system.ids import SystemIds
 from jamcore.testing.demo.report import Report
 from jamcore.testing.demo.script import DAEMON_GATE, PROVIDER_GATE, Exchange, Play, prove_history
 from jamcore.testing.demo.world import DaemonChild, DemoFailedError, descendants, git, make_repository, still_alive, wait_until
 from jamcore.testing.servers.history import contains_in_order, conversation
-from jamcore.testing.servers.responses import ResponsesServer
+from jamcore.testing.servers.responses import ResponsesServer, held_at
 
 PROVIDER = "codex"
 PROGRAM_MARK = "app-server"
@@ -63,23 +65,22 @@ class Story:
         await self._step("change request", "patch, transcript and evidence", self._build_change)
         await self._step("park", "nothing is left running", self._park)
 
-    async def _step(self, name: str, about: str, run: object) -> None:
+    async def _step(self, name: str, about: str, run: Callable[[], Awaitable[str]]) -> None:
         self.report.begin(f"{name}: {about}")
         started = time.monotonic()
         with anyio.fail_after(STEP_LIMIT_S if name != "provider" else 600.0):
-            proven = await run()  # type: ignore[operator]
+            proven = await run()
         self.report.done(name, proven, time.monotonic() - started)
 
     def _client(self) -> JamClient:
-        return connect(self.app)
+        return JamClient(Reach(self.app, environ={}))
 
     async def _make_repository(self) -> str:
         make_repository(self.repository)
         return f"one commit, {git(self.repository, 'rev-parse', '--short', 'HEAD').strip()}"
 
     async def _start_daemon(self) -> str:
-        self.daemon.start()
-        health = await self._client().health()
+        health = await self._daemon_up()
         _require(health.pid == self.daemon.pid, "another daemon answers")
         return f"process {health.pid}, version {health.version}"
 
@@ -94,7 +95,7 @@ class Story:
             provider=PROVIDER,
             workspace=WorkspaceSource.PRIVATE_HOST_CLONE,
             path=str(self.repository),
-            endpoint=EndpointChoice(origin=self.server.origin, credential="demo"),
+            endpoint=EndpointChoice(origin=self.server.base_url, credential="demo"),
         )
         view = await self._client().create_room(request)
         self.room = str(view.room.id)
@@ -104,10 +105,12 @@ class Story:
     async def _first_turn(self) -> str:
         turn = await self._say(self.play.exchanges[0])
         done = await self._wait(turn.id, TurnState.CAPTURED)
-        sent = {key.lower(): value for request in self.server.requests for key, value in request.headers.items()}
-        _require(sent.get("authorization") == f"Bearer {self.play.secret}", "the credential did not reach the model's server")
+        sent = {request.header("authorization") for request in self.server.model_requests}
+        _require(sent == {f"Bearer {self.play.secret}"}, "the credential did not reach the model's server")
         _require("helo" in (self.repository / "greeting.py").read_text(), "the original repository was changed")
-        return f"three tool calls ran, the turn is in checkpoint {str(done.checkpoint_id)[-12:]}; the key was added outside the guest"
+        return (
+            f"three tool calls ran, the turn is in checkpoint {str(done.checkpoint_id)[-12:]}; the key was added outside the guest"
+        )
 
     async def _kill_provider(self) -> str:
         turn = await self._say(self.play.exchanges[1])
@@ -119,7 +122,9 @@ class Story:
         wait_until("the provider's end", lambda: not still_alive(programs))
         self.server.release(PROVIDER_GATE)
         await self._parked()
-        return f"process {', '.join(map(str, programs))} killed after the first delta; turn {str(turn.id)[-12:]} is in doubt, not lost"
+        return (
+            f"process {', '.join(map(str, programs))} killed after the first delta; turn {str(turn.id)[-12:]} is in doubt, not lost"
+        )
 
     async def _resume(self) -> str:
         view = await self._client().resume(self.room)
@@ -137,15 +142,15 @@ class Story:
         return f"the daemon is dead, and all {len(family)} processes below it died with it"
 
     async def _start_again(self) -> str:
-        self.daemon.start()
+        await self._daemon_up()
         view = await self._client().resume(self.room)
         return f"thread {await self._observed(view)}, proven to extend the last checkpoint"
 
     async def _prove(self) -> str:
-        before = conversation(self.server.requests[-1].body)
+        before = conversation(self.server.model_requests[-1].body)
         turn = await self._say(self.play.exchanges[3])
         await self._wait(turn.id, TurnState.CAPTURED)
-        last = conversation(self.server.requests[-1].body)
+        last = conversation(self.server.model_requests[-1].body)
         missing = [check.what for check in prove_history(self.play, last) if not check.found]
         _require(not missing, f"missing in the last request: {missing}")
         _require(contains_in_order(before, last) is None, "an item of the request before the kill is missing")
@@ -172,12 +177,22 @@ class Story:
         self.daemon.stop()
         return f"{stopped.outcome}; {len(family)} processes ended; the files stay"
 
+    async def _daemon_up(self) -> Health:
+        """Start the daemon and wait until it answers."""
+        self.daemon.start()
+        while True:
+            try:
+                return await self._client().health()
+            except DaemonNotRunningError:
+                self.daemon.require_alive()
+                await anyio.sleep(0.02)
+
     async def _say(self, exchange: Exchange) -> Turn:
         return await self._client().say(self.room, TurnRequest(id=SystemIds().uuid(), text=exchange.said))
 
     async def _held(self, gate: str) -> None:
         """Wait until the answer stands still after its first delta, and that delta has reached the room."""
-        await self.server.wait_for_hold(gate, timeout_s=STEP_LIMIT_S)
+        await self.server.wait_for(held_at(gate), timeout_s=STEP_LIMIT_S)
         async for event in self._client().events(self.room, after=0, follow=True):
             if event.payload.kind == "text.delta" and "never announced" not in event.payload.text:
                 exchange = next(e for e in self.play.exchanges if e.gate == gate)
@@ -189,7 +204,10 @@ class Story:
             if event.turn_id == turn and event.payload.kind == "turn.state":
                 if event.payload.state == state:
                     break
-                _require(event.payload.state not in ("failed", "cut", "interrupted"), f"the turn ended as {event.payload.state}: {event.payload.detail}")
+                _require(
+                    event.payload.state not in ("failed", "cut", "interrupted"),
+                    f"the turn ended as {event.payload.state}: {event.payload.detail}",
+                )
         return next(t for t in await self._client().turns(self.room) if t.id == turn)
 
     async def _parked(self) -> None:
@@ -204,6 +222,6 @@ class Story:
         return str(latest.reported_identity)[-12:]
 
 
-def _require(condition: bool, failure: str) -> None:  # noqa: FBT001 - reads as an assertion
+def _require(condition: bool, failure: str) -> None:
     if not condition:
         raise DemoFailedError(failure)

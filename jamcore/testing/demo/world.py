@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+GIT = shutil.which("git") or "git"
 GIT_TIMEOUT_S = 30.0
 _IDENTITY = ("-c", "user.name=Demo", "-c", "user.email=demo@example.invalid", "-c", "commit.gpgSign=false", "-c", "core.hooksPath=/dev/null")
 
@@ -31,7 +33,7 @@ def make_repository(path: Path) -> None:
 def git(path: Path, *argv: str) -> str:
     """Run git in the demo's repository and return its output."""
     done = subprocess.run(
-        ("git", *_IDENTITY, "-C", str(path), *argv), capture_output=True, check=True, timeout=GIT_TIMEOUT_S, text=True
+        (GIT, *_IDENTITY, "-C", str(path), *argv), capture_output=True, check=True, timeout=GIT_TIMEOUT_S, text=True
     )
     return done.stdout
 
@@ -59,6 +61,15 @@ class DaemonChild:
             env=environment,
             start_new_session=True,
         )
+
+    def require_alive(self) -> None:
+        """Raise when the daemon has ended by itself.
+
+        Raises:
+            DemoFailedError: It has.
+        """
+        if self._process is not None and self._process.poll() is not None:
+            raise DemoFailedError(f"the daemon ended with code {self._process.returncode}")
 
     def kill(self) -> None:
         """SIGKILL, and reap."""
