@@ -395,6 +395,7 @@ async def test_a_creation_that_finds_a_stranger_removes_nothing(world: World, pl
     with pytest.raises(EngineFailedError, match="exists already"):
         await world.ensure(plan)
     assert plan.name in world.engine.sandboxes
+    assert world.pending(plan.name).exists(), "whose it is cannot be said, so the intent is not forgotten either"
     assert "remove" not in world.engine.calls
 
 

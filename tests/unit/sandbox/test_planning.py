@@ -268,6 +268,9 @@ def test_a_credential_goes_to_its_own_origin_unless_a_person_named_another() -> 
         return found.origin, found.credential
 
     assert endpoint(None) == ("https://models.example", "good")
+    moved = plans.plan(description=providers.GOOD.model_copy(update={"default_origin": "https://mirror.example"})).endpoint
+    assert moved is not None
+    assert (moved.origin, moved.credential) == ("https://mirror.example", None)
     assert endpoint(EndpointChoice(origin="http://127.0.0.1:8080")) == ("http://127.0.0.1:8080", None)
     assert endpoint(EndpointChoice(origin="https://proxy.example", credential="mine")) == ("https://proxy.example", "mine")
     assert endpoint(EndpointChoice(origin="http://models.lan:8080")) == ("http://models.lan:8080", None)
