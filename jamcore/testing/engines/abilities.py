@@ -1,0 +1,208 @@
+"""What only some engines can do; each part is skipped where it is not claimed."""
+
+from __future__ import annotations
+
+import socket
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+
+from jamcore.domain.cells import Ability
+from jamcore.domain.sandboxes import EngineFailedError, SandboxGoneError, SandboxSpec
+from jamcore.engines.port import Engine, Freezes, HostView, Reaches
+from jamcore.testing.engines.base import REACH_PORT, EngineTests
+from jamcore.testing.engines.box import Box, eventually, read_until
+from jamcore.testing.engines.lifecycle import COUNT_FOR_EVER
+
+CALL = f"""
+import socket, sys
+size = int(sys.argv[1])
+with socket.create_connection(("127.0.0.1", {REACH_PORT})) as call:
+    import threading
+    def send():
+        for _ in range(size // 65536): call.sendall(bytes(65536))
+        call.shutdown(socket.SHUT_WR)
+    threading.Thread(target=send).start()
+    got = 0
+    while data := call.recv(65536): got += len(data)
+print(got)
+"""
+
+
+class FreezeTests(EngineTests):
+    """FREEZE."""
+
+    @pytest.mark.guarantee("CONT-2")
+    async def test_frozen_guests_write_nothing_and_go_on_after(self, box: Box) -> None:
+        """While frozen no byte changes, also from processes that fork all the time; afterwards all go on."""
+        self.require(Ability.FREEZE)
+        assert isinstance(box.engine, Freezes)
+        count, forks = box.work / "count", box.work / "forks"
+        busy = f"({COUNT_FOR_EVER}) & while :; do /bin/date +%N > /jam/work/forks; done"
+        async with box.started("sh", "-c", busy):
+            await eventually(count.exists)
+            await eventually(forks.exists)
+            for _ in range(5):
+                async with box.engine.frozen(box.name) as report:
+                    assert report.processes >= 2
+                    before = [(path.stat().st_mtime_ns, path.read_bytes()) for path in (count, forks)]
+                    await anyio.sleep(0.03)
+                    assert [(path.stat().st_mtime_ns, path.read_bytes()) for path in (count, forks)] == before
+                for path, (moment, _) in zip((count, forks), before, strict=True):
+                    await eventually(partial(_written_since, path, moment))
+
+    async def test_a_frozen_sandbox_thaws_after_an_error_and_after_cancellation(self, box: Box) -> None:
+        """However the block ends, guests run again; a program that was asked for meanwhile starts then."""
+        self.require(Ability.FREEZE)
+        assert isinstance(box.engine, Freezes)
+        with pytest.raises(KeyError):
+            async with box.engine.frozen(box.name):
+                raise KeyError
+        with anyio.move_on_after(0.05):
+            async with box.engine.frozen(box.name):
+                await anyio.sleep(60)
+        assert (await box.run("echo", "warm")).text == "warm"
+
+    async def test_what_stood_still_before_stands_still_after(self, box: Box) -> None:
+        """A thaw does not start what a person or a shell had stopped."""
+        self.require(Ability.FREEZE)
+        assert isinstance(box.engine, Freezes)
+        async with box.started("sh", "-c", "kill -STOP $$; echo woke > /jam/work/woke"):
+            stopped = ("sh", "-c", "until grep -q '^State:.T' /proc/[0-9]*/status 2>/dev/null; do sleep 0.01; done")
+            assert (await box.run(*stopped)).status.ok
+            async with box.engine.frozen(box.name):
+                pass
+            await box.run("sleep", "0.05")
+            assert not (box.work / "woke").exists()
+
+    async def test_a_frozen_sandbox_can_be_stopped(self, box: Box) -> None:
+        """Stopping does not wait for a thaw, and a stopped sandbox cannot be frozen."""
+        self.require(Ability.FREEZE)
+        assert isinstance(box.engine, Freezes)
+        with anyio.fail_after(20):
+            async with box.engine.frozen(box.name):
+                await box.engine.stop(box.name)
+        with pytest.raises(SandboxGoneError):
+            async with box.engine.frozen(box.name):
+                pass
+
+
+class ReachTests(EngineTests):
+    """REACH."""
+
+    @pytest.mark.guarantee("SEC-4")
+    async def test_connections_arrive_connected_and_half_close(self, engine: Engine, spec: SandboxSpec) -> None:
+        """Ten connections at once, 8 MiB each way, with half-close; also after a stop and a start."""
+        self.require(Ability.REACH)
+        assert isinstance(engine, Reaches)
+        async with anyio.create_task_group() as tasks:
+
+            def accept(end: socket.socket) -> None:
+                tasks.start_soon(_echo, end)
+
+            engine.on_connection(spec.name, REACH_PORT, accept)
+            await engine.create(spec)
+            box = self.box_of(engine, spec)
+            size = 8 << 20
+            found: list[str] = []
+
+            async def call() -> None:
+                found.append((await box.code(CALL, str(size))).text)
+
+            async with anyio.create_task_group() as calls:
+                for _ in range(10):
+                    calls.start_soon(call)
+            assert found == [str(size)] * 10
+            await engine.stop(spec.name)
+            await engine.start(spec.name)
+            assert (await box.code(CALL, "65536")).text == "65536"
+            tasks.cancel_scope.cancel()
+
+    async def test_nobody_takes_the_port_and_the_guest_sees_an_end(self, box: Box) -> None:
+        """Without a taker a connection ends at once; it never hangs."""
+        self.require(Ability.REACH)
+        with anyio.fail_after(20):
+            ran = await box.code(f"import socket; print(socket.create_connection(('127.0.0.1', {REACH_PORT})).recv(1))")
+        assert ran.text == "b''" or b"Connection" in ran.err
+
+    async def test_more_connections_than_the_bound_wait(self, engine: Engine, spec: SandboxSpec) -> None:
+        """The 65th waits in the guest until one ends, and the sandbox still runs programs."""
+        self.require(Ability.REACH)
+        assert isinstance(engine, Reaches)
+        ends: list[socket.socket] = []
+        engine.on_connection(spec.name, REACH_PORT, ends.append)
+        await engine.create(spec)
+        box = self.box_of(engine, spec)
+        code = f"""
+import socket, sys
+calls = [socket.create_connection(("127.0.0.1", {REACH_PORT})) for _ in range(65)]
+print("all", flush=True)
+sys.stdin.read()
+"""
+        try:
+            async with box.script(code) as process:
+                await read_until(process, b"all")
+                await eventually(lambda: len(ends) == 64)
+                assert (await box.run("echo", "on")).text == "on"
+                assert len(ends) == 64
+                ends.pop().close()
+                await eventually(lambda: len(ends) == 64)
+        finally:
+            for end in ends:
+                end.close()
+
+
+class HostViewTests(EngineTests):
+    """HOST_VIEW."""
+
+    async def test_guest_files_are_found_on_the_host(self, box: Box, tmp_path: Path) -> None:
+        """Home and mounts map to host paths; a link of the guest is never followed; other paths have none."""
+        self.require(Ability.HOST_VIEW)
+        view = box.engine
+        assert isinstance(view, HostView)
+        (tmp_path / "secret").write_text("host")
+        script = "mkdir -p ~/a; echo in-home > ~/a/f; echo in-work > /jam/work/f; ln -s ../.. ~/up; ln -s / ~/root"
+        ran = await box.run("sh", "-c", f"{script}; ln -s {tmp_path}/secret /jam/work/link")
+        assert ran.status.ok, ran.err
+        home = (await box.run("sh", "-c", "echo ~")).text
+        assert view.host_path(box.name, f"{home}/a/f").read_text() == "in-home\n"
+        assert view.host_path(box.name, "/jam/work/f").read_text() == "in-work\n"
+        assert view.host_path(box.name, "/jam/work") == box.work
+        for path in (
+            "/etc/passwd",
+            "/",
+            "/tmp/x",  # noqa: S108 - the guest's
+            "/jam/workother",
+            f"{home}/up/x",
+            f"{home}/root/etc/passwd",
+            "/jam/work/link",
+            "/jam/work/../../etc/passwd",
+        ):
+            with pytest.raises(EngineFailedError):
+                view.host_path(box.name, path)
+
+
+async def _echo(end: socket.socket) -> None:
+    """Send back everything that comes, then the end."""
+    end.setblocking(False)
+    try:
+        while True:
+            await anyio.wait_readable(end)
+            data = end.recv(1 << 16)
+            if not data:
+                break
+            view = memoryview(data)
+            while view:
+                try:
+                    view = view[end.send(view) :]
+                except BlockingIOError:
+                    await anyio.wait_writable(end)
+        end.shutdown(socket.SHUT_WR)
+    finally:
+        end.close()
+
+
+def _written_since(path: Path, moment_ns: int) -> bool:
+    return path.stat().st_mtime_ns != moment_ns

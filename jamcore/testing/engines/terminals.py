@@ -1,0 +1,50 @@
+"""Programs on a terminal."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from jamcore.domain.sandboxes import TerminalSize
+from jamcore.testing.engines.base import EngineTests
+from jamcore.testing.engines.box import Box, finish, read_until
+
+SIZE = TerminalSize(rows=33, columns=101)
+REPORT = """
+import os, signal, sys, time
+def size(*_): print("size", os.get_terminal_size(0).lines, os.get_terminal_size(0).columns, flush=True)
+signal.signal(signal.SIGWINCH, size)
+print("tty", all(map(os.isatty, (0, 1, 2))), os.getsid(0) == os.getpid(), flush=True)
+open("/dev/tty", "w").write("controlling\\n")
+sys.stderr.write("to-error\\n"); sys.stderr.flush()
+size()
+signal.signal(signal.SIGINT, lambda *_: (print("interrupted", flush=True), sys.exit(7)))
+while True: time.sleep(600)
+"""
+
+
+class TerminalTests(EngineTests):
+    """A PTY that the host holds the other end of."""
+
+    async def test_a_terminal_is_the_controlling_one(self, box: Box) -> None:
+        """All three streams are it, ``/dev/tty`` is it, its size is right and changes, and Ctrl-C interrupts."""
+        async with box.script(REPORT, terminal=SIZE) as process:
+            seen = await read_until(process, b"size 33 101")
+            assert b"tty True True" in seen
+            assert b"controlling" in seen
+            assert b"to-error" in seen
+            await process.resize(TerminalSize(rows=50, columns=200))
+            await read_until(process, b"size 50 200")
+            await process.stdin.send(b"\x03")
+            await read_until(process, b"interrupted")
+            assert (await process.wait()).code == 7
+            with pytest.raises(anyio.EndOfStream):
+                await process.stderr.receive()
+            await process.resize(SIZE)  # it has ended: nothing happens
+
+    async def test_a_program_on_pipes_has_no_terminal(self, box: Box) -> None:
+        """Nothing of the daemon's terminal is there, and resizing it does nothing."""
+        code = "import os\ntry: os.open('/dev/tty', os.O_RDWR); print('terminal')\nexcept OSError: print('none')"
+        async with box.script(code) as process:
+            await process.resize(SIZE)
+            assert (await finish(process)).text == "none"
