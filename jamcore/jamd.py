@@ -1,4 +1,4 @@
-"""The daemon's entry point: read the settings, own the app directory, compose, serve, stop. The only module that sees daemon and control."""
+"""The daemon's entry point: settings, lock, composition, service, end. The only module that sees both daemon and control."""
 
 from __future__ import annotations
 

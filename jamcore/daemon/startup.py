@@ -25,7 +25,7 @@ ORDER = (
     "workspace reconciliation",
     "runs without a change request",
 )
-"""The steps that exist, in the order of START-1. Environment and host clean-ups, payload deletions and resets will stand where it names them."""
+"""The steps that exist, in the order of START-1, which also says where a further one belongs."""
 
 
 async def start_up(steps: tuple[StartStep, ...]) -> tuple[str, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from jamcore.domain.changes import ChangedPath, ChangeFlag
 from jamcore.workspace.review import RawChange
 
-_STATUS = {"A": "added", "M": "modified", "D": "deleted", "T": "type-changed"}
+_STATUS: Mapping[str, str] = MappingProxyType({"A": "added", "M": "modified", "D": "deleted", "T": "type-changed"})
 
 _CI = re.compile(
     r"""(?ix) ^(?:.*/)?(?:

@@ -60,6 +60,13 @@ class BringUp:
                 await self.standing.say((seat,), error.code, "no change request can be built from this sandbox's disk")
         return await stack.enter_async_context(await self.hooks.open_runtime(self._request(), prepared))
 
+    async def files_of(self, seat: Seat) -> str | None:
+        """Return the digest of the session's work tree as it is now; ``None`` where the engine does not show it (CONT-11)."""
+        try:
+            return await self.work_trees.review(self.continuity.host, seat.workspace, self.engine).snapshot()
+        except WorkTreeHiddenError:
+            return None
+
     async def park(self, seats: tuple[Seat, ...], why: str) -> None:
         """Stop the sandbox, keep its disk, and say so in the store."""
         await park(self.engine, self.plan.name)

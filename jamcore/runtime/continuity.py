@@ -19,7 +19,7 @@ from jamcore.domain.continuity import (
 )
 from jamcore.domain.events import SessionNotice, TurnStateChanged
 from jamcore.domain.providers import ProviderTurn
-from jamcore.domain.sessions import RuntimeHost, TurnState
+from jamcore.domain.sessions import RuntimeHost, Turn, TurnState
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.seat import Seat
@@ -147,6 +147,19 @@ class HostContinuity:
         for room in await self.store.transact(say):
             self.feed.announce(room)
         return row
+
+    async def note_files(self, turn: Turn, digest: str | None) -> None:
+        """Record the work tree's state at the end of a turn (CONT-11)."""
+        if digest is not None:
+            await self.store.transact(lambda repos: repos.turns.note_workspace(turn.id, digest))
+
+    async def compare_files(self, seat: Seat, digest: str | None) -> None:
+        """Say in the room when the files are not those of the last turn whose state is known: they are ahead of the conversation."""
+        turns = await self.store.read(lambda repos: repos.turns.of_session(seat.session.id))
+        known = next((turn for turn in reversed(turns) if turn.workspace_digest is not None), None)
+        if known is not None and digest is not None and digest != known.workspace_digest:
+            detail = f"the files changed after turn {known.id}, the last whose end was seen; they are ahead of the conversation"
+            await self.feed.append(seat.room_id, None, [SessionNotice(code="workspace.ahead", detail=detail)])
 
     def melt(self) -> None:
         """Stop freezing: the guest's processes are gone, so there is nothing to hold still."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 
 from jamcore.continuity.coordinator import HostCoordinator
 from jamcore.domain.events import ProviderEvent, TurnEnded, TurnOutcome, TurnStarted, TurnStateChanged
@@ -15,11 +17,13 @@ from jamcore.runtime.recorder import EventRecorder
 from jamcore.store import Repos, Store
 from jamcore.system.clock import Clock
 
-STATE_OF_OUTCOME = {
-    TurnOutcome.COMPLETED: TurnState.COMPLETED,
-    TurnOutcome.INTERRUPTED: TurnState.INTERRUPTED,
-    TurnOutcome.FAILED: TurnState.FAILED,
-}
+STATE_OF_OUTCOME: Mapping[TurnOutcome, TurnState] = MappingProxyType(
+    {
+        TurnOutcome.COMPLETED: TurnState.COMPLETED,
+        TurnOutcome.INTERRUPTED: TurnState.INTERRUPTED,
+        TurnOutcome.FAILED: TurnState.FAILED,
+    }
+)
 
 
 class TurnRunner:

@@ -118,6 +118,7 @@ class HostWorker:
         await self._continuity.observe(seat, reported=state.identity, detail="")
         seat.identity = ProviderIdentity(expected)
         self._dirty = True
+        await self._continuity.compare_files(seat, await self._bring_up.files_of(seat))
         if await self._continuity.settle(seat, state.turns):
             await self._capture(CheckpointReason.AFTER_TURN, seat)
 
@@ -145,6 +146,7 @@ class HostWorker:
             await self._runner.settle(turn, TurnState.FAILED, f"{error.code}: {error}")
         else:
             self._dirty = True
+            await self._continuity.note_files(turn, await self._bring_up.files_of(seat))
             if state is TurnState.COMPLETED:
                 await self._capture(CheckpointReason.AFTER_TURN, seat)
 

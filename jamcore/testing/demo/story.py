@@ -211,8 +211,11 @@ class Story:
         return next(t for t in await self._client().turns(self.room) if t.id == turn)
 
     async def _parked(self) -> None:
-        while (await self._client().room(self.room)).live:
-            await anyio.sleep(0.02)
+        """Wait until the room says that it was parked, after what it has said so far."""
+        after = (await self._client().room(self.room)).last_seq if not (await self._client().room(self.room)).live else 0
+        async for event in self._client().events(self.room, after=max(0, after - 1), follow=True):
+            if event.payload.kind == "session.notice" and event.payload.code == "session.parked":
+                return
 
     async def _observed(self, view: RoomView) -> str:
         inspection = await self._client().inspect(self.room)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 GIT = shutil.which("git") or "git"
 GIT_TIMEOUT_S = 30.0
-_IDENTITY = ("-c", "user.name=Demo", "-c", "user.email=demo@example.invalid", "-c", "commit.gpgSign=false", "-c", "core.hooksPath=/dev/null")
+_SETTINGS = ("user.name=Demo", "user.email=demo@example.invalid", "commit.gpgSign=false", "core.hooksPath=/dev/null")
+_IDENTITY = tuple(part for setting in _SETTINGS for part in ("-c", setting))
 
 
 class DemoFailedError(Exception):
