@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from jamcore.store.engine import Store, open_store
-from jamcore.store.errors import FencedError, StoreBusyError, StoreFullError, StoreNewerError, StoreUnusableError
+from jamcore.store.errors import (
+    FencedError,
+    StoreBusyError,
+    StoreConstraintError,
+    StoreFullError,
+    StoreNewerError,
+    StoreUnusableError,
+)
 from jamcore.store.repos import Fence, Repos
 
 __all__ = [
@@ -12,6 +19,7 @@ __all__ = [
     "Repos",
     "Store",
     "StoreBusyError",
+    "StoreConstraintError",
     "StoreFullError",
     "StoreNewerError",
     "StoreUnusableError",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -12,28 +14,31 @@ from uuid import UUID
 
 import anyio
 from anyio import to_thread
-from sqlalchemy import Connection, Engine, create_engine, event, insert, select, update
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DatabaseError, DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from jamcore.store.errors import StoreBusyError, StoreFullError, StoreUnusableError
+from jamcore.store.errors import StoreFullError, StoreUnusableError
+from jamcore.store.failures import typed_failures
+from jamcore.store.fencing import require_epoch, take_over
 from jamcore.store.migrate import upgrade
 from jamcore.store.repos import Context, Fence, Repos
-from jamcore.store.tables.hosts import DAEMONS, HOSTS, LEASES
 from jamcore.system.clock import Clock
-from jamcore.system.files import Files
+from jamcore.system.files import PRIVATE_FILE, Files
 
 T = TypeVar("T")
 
-BUSY_TIMEOUT_S = 10
+BUSY_TIMEOUT_S = 10.0
 """How long a write waits for another process that has the database open, a backup tool for example."""
 READERS = 4
 """Reads at once; WAL lets them go on beside the writer."""
 
+_READ = "jam_read"
+"""The execution option of a connection that will not write."""
+
 
 class Store:
-    """Made by :func:`open_store`."""
+    """Made by :func:`open_store`. Owned by one daemon instance; nothing is shared between two."""
 
     def __init__(self, engine: Engine, *, clock: Clock, fence: Fence) -> None:
         self._engine = engine
@@ -48,10 +53,13 @@ class Store:
         return self._fence
 
     async def transact(self, work: Callable[[Repos], T]) -> T:
-        """Run ``work`` in one durable transaction and return what it returns. Once begun it is finished, also under cancellation.
+        """Run ``work`` in one durable transaction and return what it returns. Once called it is finished, also under cancellation.
+
+        ``work`` runs in a thread, alone among all writers of this store; it must not wait for anything but the database.
 
         Raises:
-            StoreFullError, StoreBusyError, StoreUnusableError: Nothing was written.
+            StoreFullError, StoreBusyError, StoreConstraintError, StoreUnusableError: Nothing was written.
+            FencedError: This daemon's next life has begun; nothing was written.
             JamError: What ``work`` raised; nothing was written.
         """
         with anyio.CancelScope(shield=True):
@@ -59,46 +67,53 @@ class Store:
         return result  # noqa: RET504 - mypy: a cancel scope may swallow, so the return stands outside it
 
     async def read(self, work: Callable[[Repos], T]) -> T:
-        """Run ``work`` on one consistent view and return what it returns.
+        """Run ``work`` on one consistent view and return what it returns. It must not write.
 
         Raises:
             StoreBusyError, StoreUnusableError: It could not be read.
+            JamError: What ``work`` raised.
         """
         return await to_thread.run_sync(partial(self._run, work, write=False), limiter=self._readers)
 
     def _run(self, work: Callable[[Repos], T], *, write: bool) -> T:
-        with _typed_failures(), self._engine.connect() as connection:
-            connection.info["write"] = write
+        with typed_failures(), self._engine.connect() as connection:
+            connection.execution_options(**{_READ: not write})
             with connection.begin():
+                if write:
+                    require_epoch(connection, self._fence)
                 return work(Repos(Context(connection=connection, now=self._clock.now(), fence=self._fence)))
 
 
 @asynccontextmanager
-async def open_store(where: Path | str, *, files: Files, clock: Clock, daemon_id: UUID) -> AsyncIterator[Store]:
+async def open_store(
+    where: Path | str, *, files: Files, clock: Clock, daemon_id: UUID, busy_timeout_s: float = BUSY_TIMEOUT_S
+) -> AsyncIterator[Store]:
     """Open the database, bring its schema up to date, and take over what this daemon owned in its last life.
 
     The caller holds the app directory's lock, so no second daemon migrates at the same time.
 
     Args:
-        where: A SQLite file, or any SQLAlchemy URL.
+        where: A SQLite file in an existing directory (a ``Path``), or any SQLAlchemy URL (text).
         files: Makes the copy before an upgrade.
         clock: The time of every row.
         daemon_id: Who writes.
+        busy_timeout_s: How long a SQLite write waits for another process.
 
     Raises:
-        StoreNewerError, StoreUnusableError, StoreFullError: It cannot be opened.
+        StoreNewerError: A newer Jam wrote it.
+        StoreUnusableError, StoreBusyError, StoreFullError: It cannot be opened; the file is left as it is.
     """
-    url = make_url(where) if isinstance(where, str) else make_url(f"sqlite:///{where}")
-    engine = _engine(url)
+    url = make_url(where) if isinstance(where, str) else URL.create("sqlite", database=str(where))
+    engine = _engine(url, busy_timeout_s)
     try:
         fence = await to_thread.run_sync(_prepare, engine, files, daemon_id)
         yield Store(engine, clock=clock, fence=fence)
     finally:
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):  # closing takes no longer than the write that is going on
             await to_thread.run_sync(engine.dispose)
 
 
-def _engine(url: URL) -> Engine:
+def _engine(url: URL, busy_timeout_s: float) -> Engine:
     if url.get_backend_name() != "sqlite":
         return create_engine(url)
     engine = create_engine(
@@ -106,7 +121,7 @@ def _engine(url: URL) -> Engine:
         poolclass=QueuePool,
         pool_size=READERS + 1,
         max_overflow=0,
-        connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False, "isolation_level": None},
+        connect_args={"timeout": busy_timeout_s, "check_same_thread": False, "isolation_level": None},
     )
     event.listen(engine, "connect", _set_pragmas)
     event.listen(engine, "begin", _begin)
@@ -119,48 +134,45 @@ def _set_pragmas(connection: sqlite3.Connection, _record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.info.get("write", True) else "BEGIN")
+    connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get(_READ) else "BEGIN IMMEDIATE")
 
 
 def _prepare(engine: Engine, files: Files, daemon_id: UUID) -> Fence:
-    with _typed_failures():
+    path = _database_file(engine)
+    if path is not None:
+        _make_private(path, files)
+    with typed_failures():
+        if path is not None:
+            _require_write_ahead_log(engine)
         upgrade(engine, files)
         with engine.begin() as connection:
-            return _take_over(connection, daemon_id)
+            return take_over(connection, daemon_id)
 
 
-def _take_over(connection: Connection, daemon_id: UUID) -> Fence:
-    """Begin a new epoch of this daemon and adopt its hosts and leases, so that a writer of an older epoch is refused."""
-    known = connection.execute(select(DAEMONS.c.fence_epoch).where(DAEMONS.c.id == daemon_id)).scalar_one_or_none()
-    epoch = (known or 0) + 1
-    if known is None:
-        connection.execute(insert(DAEMONS).values(id=daemon_id, fence_epoch=epoch))
-    else:
-        connection.execute(update(DAEMONS).where(DAEMONS.c.id == daemon_id).values(fence_epoch=epoch))
-    for table in (HOSTS, LEASES):
-        connection.execute(update(table).where(table.c.daemon_id == daemon_id).values(fence_epoch=epoch))
-    return Fence(daemon_id=daemon_id, epoch=epoch)
+def _database_file(engine: Engine) -> Path | None:
+    on_disk = engine.url.get_backend_name() == "sqlite" and engine.url.database not in (None, "", ":memory:")
+    return Path(str(engine.url.database)) if on_disk else None
 
 
-@contextmanager
-def _typed_failures() -> Iterator[None]:
-    """Turn what the database says into the store's own errors, by SQLite's result code and never by its words."""
+def _make_private(path: Path, files: Files) -> None:
+    """Create the file before SQLite would, with Jam's rights instead of the umask's; its log gets the same rights from it.
+
+    A new name is made durable, since SQLite flushes only the bytes.
+    """
     try:
-        yield
-    except (DBAPIError, DatabaseError) as error:
-        raise _typed(error.orig if error.orig is not None else error) from error
-    except sqlite3.DatabaseError as error:
-        raise _typed(error) from error
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE))
+        files.sync_directory(path.parent)
+    except FileExistsError:
+        return
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFullError(detail=errno.errorcode[error.errno]) from error
+        raise StoreUnusableError(detail=f"{error.strerror}: {path}") from error
 
 
-def _typed(cause: BaseException) -> StoreFullError | StoreBusyError | StoreUnusableError:
-    code = getattr(cause, "sqlite_errorcode", None)
-    name = str(getattr(cause, "sqlite_errorname", type(cause).__name__))
-    primary = None if code is None else code & 0xFF
-    # A full disk shows as FULL, or as an I/O error of the write, the sync or the shared memory file.
-    full_io = name in ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_TRUNCATE")
-    if primary == sqlite3.SQLITE_FULL or full_io:
-        return StoreFullError(detail=name)
-    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreBusyError(detail=name)
-    return StoreUnusableError(detail=f"{name}: {cause}")
+def _require_write_ahead_log(engine: Engine) -> None:
+    """Refuse a file system that has no shared memory, where SQLite falls back to another mode without a word."""
+    with engine.connect() as connection:
+        mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
+    if mode != "wal":
+        raise StoreUnusableError(detail=f"no write-ahead log here: the journal mode is {mode}")

@@ -39,6 +39,16 @@ class StoreBusyError(FaultError):
 
 
 @dataclass(eq=False)
+class StoreConstraintError(FaultError):
+    """A row refers to one that is not there, or breaks another rule of the schema; the transaction was rolled back."""
+
+    code: ClassVar[str] = "store.constraint"
+    hint: ClassVar[str] = "This is a fault in Jam: please report it. Nothing was written."
+
+    detail: str
+
+
+@dataclass(eq=False)
 class StoreNewerError(RefusalError):
     """The database was written by a newer Jam."""
 

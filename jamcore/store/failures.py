@@ -1,0 +1,49 @@
+"""Turns what the database says into the store's own errors: by result code, never by words."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from jamcore.store.errors import StoreBusyError, StoreConstraintError, StoreFullError, StoreUnusableError
+
+_FULL_IO = frozenset({"SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_TRUNCATE"})
+"""A full disk shows as FULL, or as a failure of the write, of the sync, or of growing the shared memory file."""
+_DUPLICATE = frozenset({"SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"})
+_DUPLICATE_SQLSTATE = "23505"
+"""PostgreSQL's unique_violation."""
+
+StoreError = StoreFullError | StoreBusyError | StoreConstraintError | StoreUnusableError
+
+
+@contextmanager
+def typed_failures() -> Iterator[None]:
+    """Let no error of SQLAlchemy or of the database's driver out of the store."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _typed(error.orig or error) from error
+    except sqlite3.DatabaseError as error:
+        raise _typed(error) from error
+
+
+def is_duplicate(error: IntegrityError) -> bool:
+    """Whether a unique index refused the row; false for any other constraint."""
+    name = getattr(error.orig, "sqlite_errorname", None)
+    return name in _DUPLICATE if name is not None else getattr(error.orig, "sqlstate", None) == _DUPLICATE_SQLSTATE
+
+
+def _typed(cause: BaseException) -> StoreError:
+    code = getattr(cause, "sqlite_errorcode", None)
+    name = str(getattr(cause, "sqlite_errorname", type(cause).__name__))
+    primary = None if code is None else code & 0xFF
+    if primary == sqlite3.SQLITE_FULL or name in _FULL_IO:
+        return StoreFullError(detail=name)
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreBusyError(detail=name)
+    if primary == sqlite3.SQLITE_CONSTRAINT or type(cause).__name__ == "IntegrityError":
+        return StoreConstraintError(detail=f"{name}: {cause}")
+    return StoreUnusableError(detail=f"{name}: {cause}")

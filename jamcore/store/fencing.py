@@ -1,0 +1,40 @@
+"""Epochs of a daemon's lives: who comes later owns the rows, and who came before can write nothing any more (SHARE-2, OWN-7)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import Connection, insert, select, update
+
+from jamcore.store.errors import FencedError
+from jamcore.store.repos.base import Fence
+from jamcore.store.tables.hosts import DAEMONS, HOSTS, LEASES
+from jamcore.store.tables.work import OPERATIONS
+
+
+def take_over(connection: Connection, daemon_id: UUID) -> Fence:
+    """Begin a new epoch of this daemon and adopt its hosts, leases and operations, so that start-up can finish them."""
+    known = connection.execute(
+        select(DAEMONS.c.fence_epoch).where(DAEMONS.c.id == daemon_id).with_for_update()
+    ).scalar_one_or_none()
+    epoch = (known or 0) + 1
+    if known is None:
+        connection.execute(insert(DAEMONS).values(id=daemon_id, fence_epoch=epoch))
+    else:
+        connection.execute(update(DAEMONS).where(DAEMONS.c.id == daemon_id).values(fence_epoch=epoch))
+    for table in (HOSTS, LEASES, OPERATIONS):
+        connection.execute(update(table).where(table.c.daemon_id == daemon_id).values(fence_epoch=epoch))
+    return Fence(daemon_id=daemon_id, epoch=epoch)
+
+
+def require_epoch(connection: Connection, fence: Fence) -> None:
+    """Refuse a transaction of a life that has ended: rows without a fence of their own (turns, events) are protected by this.
+
+    The row is locked for the length of the transaction where the database can (SQLite has one writer at a time anyway).
+
+    Raises:
+        FencedError: The same daemon was started again.
+    """
+    query = select(DAEMONS.c.fence_epoch).where(DAEMONS.c.id == fence.daemon_id).with_for_update(read=True)
+    if connection.execute(query).scalar_one_or_none() != fence.epoch:
+        raise FencedError(kind="daemon", ref=str(fence.daemon_id))
