@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import assert_never
 from uuid import UUID
 
@@ -37,14 +39,14 @@ _Doing = ToolCall | CommandStarted | CommandFinished | FileChanged | ApprovalReq
 OUTPUT_LINES = 8
 """Lines of a command's output that are shown: its end, where the error is. All of it is in the transcript."""
 LINE_CHARACTERS = 160
-_MARKS = {"add": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")}
-_LEVELS = {"info": "dim", "warning": "yellow", "error": "red"}
+_MARKS: Mapping[str, tuple[str, str]] = MappingProxyType({"add": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")})
+_LEVELS: Mapping[str, str] = MappingProxyType({"info": "dim", "warning": "yellow", "error": "red"})
 
 
 class EventView:
     """Prints the events of one room in their order."""
 
-    def __init__(self, output: Output, *, mine: Container[UUID | None]) -> None:
+    def __init__(self, output: Output, *, mine: AbstractSet[UUID | None]) -> None:
         """Take the output.
 
         Args:

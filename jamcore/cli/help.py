@@ -18,7 +18,7 @@ OUTRO = """\
 (or JAM_HOME) to work on another app directory. Begin with:
 
   jam doctor                                   what this machine can do
-  jam run codex "fix the failing test" --repo .
+  jam run AGENT "fix the failing test" --repo .
 """
 
 

@@ -18,7 +18,7 @@ def command(json: JsonOption = False, app_directory: DirectoryOption = None) -> 
             return Exit.OK
         show_changes(session.output, changes)
         if not changes:
-            session.output.note('No change requests yet. Make one: jam run codex "…" --repo .')
+            session.output.note('No change requests yet. Make one: jam run AGENT "…" --repo . (`jam provider ls` names the agents)')
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated
 
 import typer
@@ -43,4 +45,4 @@ def command(
     invoke(work, json=json, directory=app_directory)
 
 
-_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_STYLES: Mapping[str, str] = MappingProxyType({"+": "green", "-": "red", "@": "cyan"})

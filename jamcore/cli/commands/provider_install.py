@@ -13,7 +13,7 @@ from jamcore.cli.signals import Interruptible
 
 
 def command(
-    provider: Annotated[str, typer.Argument(metavar="AGENT", help="Which agent, e.g. codex.")],
+    provider: Annotated[str, typer.Argument(metavar="AGENT", help="Which agent; `jam provider ls` lists them.")],
     json: JsonOption = False,
     app_directory: DirectoryOption = None,
 ) -> None:

@@ -18,7 +18,7 @@ def command(json: JsonOption = False, app_directory: DirectoryOption = None) -> 
             return Exit.OK
         show_rooms(session.output, rooms)
         if not rooms:
-            session.output.note("No rooms yet. Open one: jam room new codex")
+            session.output.note("No rooms yet. Open one: jam room new AGENT (`jam provider ls` names them)")
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)

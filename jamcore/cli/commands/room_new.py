@@ -25,7 +25,7 @@ from jamcore.domain.cells import Configuration, Placement
 
 
 def command(
-    provider: Annotated[str, typer.Argument(metavar="AGENT", help="Which agent, e.g. codex. `jam provider ls` lists them.")],
+    provider: Annotated[str, typer.Argument(metavar="AGENT", help="Which agent; `jam provider ls` lists them.")],
     *,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="A name for the room. Default: Jam finds one.")] = None,
     repo: Annotated[

@@ -37,7 +37,7 @@ BUILT = frozenset({"run.change-request", "run.no-change-request"})
 
 
 def command(
-    provider: Annotated[str, typer.Argument(metavar="AGENT", help="Which agent, e.g. codex. `jam provider ls` lists them.")],
+    provider: Annotated[str, typer.Argument(metavar="AGENT", help="Which agent; `jam provider ls` lists them.")],
     objective: Annotated[str, typer.Argument(metavar="OBJECTIVE", help="What to do, in your words.")],
     *,
     repo: Annotated[
