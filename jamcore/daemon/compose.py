@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import anyio
-
 from jamcore.daemon.changes import Changes
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse
@@ -33,6 +31,7 @@ from jamcore.runtime.provision import SessionProvisioner
 from jamcore.runtime.worktree import WorkTrees
 from jamcore.sandbox.toolchain import Toolchains
 from jamcore.store import open_store
+from jamcore.system.tasks import owned_tasks
 from jamcore.workspace.provision import Provisioner
 
 
@@ -71,7 +70,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
         hosts = HostWorkers(
             options, store=store, feed=feed, plugins=plugins, engines=engines, credentials=credentials, work_trees=work_trees
         )
-        tasks = await stack.enter_async_context(anyio.create_task_group())
+        tasks = await stack.enter_async_context(owned_tasks())
         stack.callback(tasks.cancel_scope.cancel)
         pool = await stack.enter_async_context(worker_pool(hosts.make))
         status = SystemStatus(

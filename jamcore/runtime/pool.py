@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from jamcore.domain.continuity import Checkpoint
 from jamcore.runtime.worker import HostWorker
+from jamcore.system.tasks import owned_tasks
 
 WorkerFactory = Callable[[UUID], Awaitable[HostWorker]]
 """Makes the worker of a host, not started."""
@@ -83,7 +84,7 @@ class WorkerPool:
 @asynccontextmanager
 async def worker_pool(make: WorkerFactory) -> AsyncIterator[WorkerPool]:
     """Yield a pool; on the way out every worker is stopped within its bound."""
-    async with anyio.create_task_group() as tasks:
+    async with owned_tasks() as tasks:
         pool = WorkerPool(make, tasks)
         try:
             yield pool

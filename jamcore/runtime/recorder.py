@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from uuid import UUID
 
 import anyio
-from anyio.abc import TaskGroup
 
 from jamcore.domain.events import CommandOutput, ProviderEvent, RoomPayload, TextDelta
-from jamcore.domain.limits import DELTA_COMMIT_S
+from jamcore.domain.limits import DELTA_COMMIT_S, FINALISE_TIMEOUT_S
 from jamcore.runtime.feed import RoomFeed
+from jamcore.system.tasks import owned_tasks
 
 
 class EventRecorder:
-    """An async context: whatever was buffered is committed when it is left, also after an error."""
+    """Made by :func:`recording`."""
 
     def __init__(self, feed: RoomFeed, *, room: UUID, turn: UUID) -> None:
         self._feed = feed
@@ -24,22 +24,6 @@ class EventRecorder:
         self._deltas: list[TextDelta | CommandOutput] = []
         self._due = anyio.Event()
         self._lock = anyio.Lock()
-        self._tasks: TaskGroup | None = None
-
-    async def __aenter__(self) -> Self:
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
-        self._tasks.start_soon(self._flush_in_groups)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        assert self._tasks is not None
-        self._tasks.cancel_scope.cancel()
-        with anyio.CancelScope(shield=True):
-            await self.flush()
-        return await self._tasks.__aexit__(kind, error, trace)
 
     async def record(self, event: ProviderEvent) -> None:
         """Take one event: a delta waits for its group, anything else is committed after what came before it."""
@@ -64,9 +48,24 @@ class EventRecorder:
         else:
             self._deltas.append(event)
 
-    async def _flush_in_groups(self) -> None:
+    async def flush_in_groups(self) -> None:
+        """Commit what is buffered, 50 ms after the first of a group; runs for as long as the recorder is open."""
         while True:
             await self._due.wait()
             await anyio.sleep(DELTA_COMMIT_S)
             self._due = anyio.Event()
             await self.flush()
+
+
+@asynccontextmanager
+async def recording(feed: RoomFeed, *, room: UUID, turn: UUID) -> AsyncIterator[EventRecorder]:
+    """Yield a recorder; whatever was buffered is committed when the block ends, also after an error or a cancellation."""
+    recorder = EventRecorder(feed, room=room, turn=turn)
+    async with owned_tasks() as tasks:
+        tasks.start_soon(recorder.flush_in_groups)
+        try:
+            yield recorder
+        finally:
+            tasks.cancel_scope.cancel()
+            with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
+                await recorder.flush()

@@ -32,9 +32,12 @@ class HostStanding:
         """Mark host and sessions as routable (PREP-5)."""
 
         def write(repos: Repos) -> None:
-            repos.hosts.move(self.host.id, HostState.ACTIVE)
+            # Rows that a full disk left behind say so already.
+            if repos.hosts.get(self.host.id).state is not HostState.ACTIVE:
+                repos.hosts.move(self.host.id, HostState.ACTIVE)
             for seat in seats:
-                repos.sessions.move(seat.session.id, SessionState.LIVE)
+                if repos.sessions.get(seat.session.id).state is not SessionState.LIVE:
+                    repos.sessions.move(seat.session.id, SessionState.LIVE)
                 repos.events.append(seat.room_id, None, [SessionNotice(code="session.live", detail=self.host.sandbox)])
 
         await self.store.transact(write)

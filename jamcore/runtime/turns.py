@@ -13,7 +13,7 @@ from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.runtime.feed import RoomFeed
-from jamcore.runtime.recorder import EventRecorder
+from jamcore.runtime.recorder import EventRecorder, recording
 from jamcore.store import Repos, Store
 from jamcore.system.clock import Clock
 
@@ -44,7 +44,7 @@ class TurnRunner:
         """
         async with (
             self._coordinator.turn_permit(turn.session_id),
-            EventRecorder(self._feed, room=turn.room_id, turn=turn.id) as recorder,
+            recording(self._feed, room=turn.room_id, turn=turn.id) as recorder,
             runtime.turn(identity, turn.text) as events,
         ):
             state = None

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, suppress
 from uuid import UUID
 
 import anyio
+import structlog
 
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.errors import JamError
@@ -22,6 +23,7 @@ from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.runtime.bringup import BringUp
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.turns import TurnRunner
+from jamcore.system.tasks import owned_tasks
 
 INBOX = 64
 """Turns that may wait on one seat; one more is refused rather than held in memory without bound."""
@@ -95,7 +97,7 @@ class HostWorker:
                 await self._bring_back(seat, runtime)
             await self._standing.live(seats)
             report_up()
-            async with anyio.create_task_group() as tasks:
+            async with owned_tasks() as tasks:
                 tasks.start_soon(self._watch, runtime)
                 for seat in seats:
                     tasks.start_soon(self._serve, seat, runtime)
@@ -183,12 +185,18 @@ class HostWorker:
                     await seat.idle.wait()
 
     async def _finalise(self) -> None:
-        """Checkpoint what is not yet safe, then park. The provider is closed by now, so nothing needs to be frozen."""
+        """Checkpoint what is not yet safe, then park. The provider is closed by now, so nothing needs to be frozen.
+
+        The sandbox is parked whatever the store says: with a full disk the rows stay behind, and the next bring-up or start mends them.
+        """
         seats = tuple(self._seats.values())
         if self._dirty:
             self._continuity.melt()
             try:
                 self._final = await self._continuity.capture(CheckpointReason.BEFORE_STOP)
             except JamError as error:
-                await self._standing.say(seats, error.code, f"the final checkpoint failed: {error}")
-        await self._bring_up.park(seats, self._why)
+                self._why = f"{self._why}; the final checkpoint failed: {error}"
+        try:
+            await self._bring_up.park(seats, self._why)
+        except JamError as error:
+            structlog.get_logger("jam.worker").error("parked, but not recorded", why=self._why, error=str(error))
