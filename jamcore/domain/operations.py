@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Annotated
 from uuid import UUID
+
+from pydantic import Field
 
 from jamcore.domain.records import Record
 from jamcore.domain.transitions import TransitionTable
@@ -52,6 +55,10 @@ class OnRestart(StrEnum):
 ON_RESTART = MappingProxyType({OperationKind.PROVISION: OnRestart.REPLAY, OperationKind.RECONCILE: OnRestart.REPLAY})
 
 
+ResultClass = Annotated[str, Field(pattern=r"^[a-z0-9.-]{0,64}$")]
+"""What came of an operation, as a class: a lower-case word with nothing that could carry a path, an option or an id's meaning (WS-3)."""
+
+
 class Operation(Record):
     """One operation on one workspace. ``result`` is a bounded classification, never intent (WS-3)."""
 
@@ -61,7 +68,7 @@ class Operation(Record):
     session_id: UUID
     kind: OperationKind
     state: OperationState
-    result: str
+    result: ResultClass
     daemon_id: UUID
     fence_epoch: int
     started_at: datetime

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
 from jamcore.domain.errors import FaultError, JamError
-from jamcore.domain.records import Record
-from jamcore.journal.runner import Runner
+from jamcore.journal.runner import Runner, read_record
 from jamcore.journal.steps import Action
 
 
@@ -24,6 +23,18 @@ class UnknownActionError(FaultError):
     action: str
 
 
+@dataclass(eq=False)
+class ActionFailedError(FaultError):
+    """An action could not be finished for a reason that has no type of its own; it stays begun."""
+
+    code: ClassVar[str] = "journal.failed"
+    hint: ClassVar[str] = "Mend what the detail names; the next start goes on with it."
+
+    kind: str
+    action: str
+    detail: str
+
+
 class Unfinished(Protocol):
     """The journal's list of actions that have not ended."""
 
@@ -32,7 +43,7 @@ class Unfinished(Protocol):
 
 
 class ActionRegistry:
-    """The kinds of one daemon. A kind is registered once, with all its restart rules (START-6)."""
+    """The kinds of one daemon: an instance that the composition root fills, never a global. A kind is registered once (START-6)."""
 
     def __init__(self) -> None:
         self._actions: dict[str, Action[Any]] = {}
@@ -51,19 +62,24 @@ class ActionRegistry:
         """Return the registered kinds in order."""
         return tuple(sorted(self._actions))
 
+    def crash_points(self) -> tuple[str, ...]:
+        """Return every boundary of every kind, for the crash matrix (WS-12)."""
+        return tuple(point for kind in self.kinds() for point in self._actions[kind].crash_points())
+
     async def replay(self, journal: Unfinished, runner: Runner) -> tuple[tuple[UUID, JamError], ...]:
-        """Finish every action that had not ended and return what could not be finished."""
+        """Finish every action that had not ended and return what could not be finished (START-1, START-2)."""
         failed: list[tuple[UUID, JamError]] = []
         for identifier, kind, initial in await journal.running():
             try:
                 await self._finish(runner, identifier, kind, initial)
             except JamError as error:
                 failed.append((identifier, error))
+            except Exception as error:  # noqa: BLE001 - a step of start-up: one bad record blocks no other
+                failed.append((identifier, ActionFailedError(kind=kind, action=str(identifier), detail=repr(error))))
         return tuple(failed)
 
     async def _finish(self, runner: Runner, identifier: UUID, kind: str, initial: str) -> None:
         action = self._actions.get(kind)
         if action is None:
             raise UnknownActionError(kind=kind, action=str(identifier))
-        record: Record = action.record.model_validate_json(initial)
-        await runner.run(action, identifier, record)
+        await runner.run(action, identifier, read_record(action, identifier, initial))

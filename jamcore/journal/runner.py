@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import errno
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 from uuid import UUID
 
-from jamcore.domain.errors import FaultError
+import anyio
+from pydantic import ValidationError
+
+from jamcore.domain.errors import FaultError, JamError
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.records import Record
 from jamcore.journal.points import CrashPoints
-from jamcore.journal.steps import Action, Step
+from jamcore.journal.steps import BEGUN, ENDED, Action, Step
 
 R = TypeVar("R", bound=Record)
 
-INTENDED, RECORDED = "intended", "recorded"
+INTENDED, RECORDED, FAILED = "intended", "recorded", "failed"
 SUCCEEDED, INTERRUPTED = "succeeded", "interrupted"
+FAILURE_CHARACTERS = 64
+"""Longest class of a failure; it classifies and never carries intent (WS-3)."""
 
 
 @dataclass(eq=False)
 class ActionInterruptedError(FaultError):
-    """The action was cut by a crash at a step that must never be repeated; its record says how far it came."""
+    """The action was cut at a step that must never be repeated; its record says how far it came."""
 
     code: ClassVar[str] = "journal.interrupted"
     hint: ClassVar[str] = "Look at what the named step left, then begin a new action."
@@ -31,8 +38,20 @@ class ActionInterruptedError(FaultError):
     step: str
 
 
+@dataclass(eq=False)
+class UnreadableActionError(FaultError):
+    """The journal holds something of this action that this Jam cannot read; it is kept as it is."""
+
+    code: ClassVar[str] = "journal.unreadable"
+    hint: ClassVar[str] = "It was begun by another version of Jam: start that one to finish it."
+
+    kind: str
+    action: str
+    problem: str
+
+
 class Journal(Protocol):
-    """Where boundaries are kept; the store satisfies it."""
+    """Where boundaries are kept; the store satisfies it. Each write is durable when it returns."""
 
     def begin(self, identifier: UUID, kind: str, initial: str, /) -> Awaitable[str]:
         """Keep the intent of an action and return its state; ConflictError when the id was used for something else."""
@@ -40,64 +59,132 @@ class Journal(Protocol):
     def steps(self, identifier: UUID, /) -> Awaitable[tuple[tuple[str, str, str], ...]]:
         """Return (step, phase, record) in order."""
 
-    def note(self, identifier: UUID, step: str, phase: str, record: str, /) -> Awaitable[None]:
-        """Append a boundary, durably."""
+    def note(self, identifier: UUID, step: str, phase: str, record: str, /, *, failure: str | None = None) -> Awaitable[None]:
+        """Append a boundary."""
 
     def end(self, identifier: UUID, state: str, /) -> Awaitable[None]:
         """Note how the action ended."""
 
 
 class Runner:
-    """Runs actions against one journal."""
+    """Runs actions against one journal, one run at a time for each id. Belongs to one daemon instance."""
 
     def __init__(self, journal: Journal, crash: CrashPoints) -> None:
         self._journal = journal
         self._crash = crash
+        self._running: dict[UUID, _Turnstile] = {}
 
     async def run(self, action: Action[R], identifier: UUID, record: R) -> R:
         """Run, or finish, an action and return its last record.
 
-        An exact retry of a finished one changes nothing and returns the same. A step that was begun and not recorded is treated as its
-        ``on_restart`` says; the world is asked before anything is repeated.
+        An exact retry of a finished one changes nothing and returns the same; one that comes while the first still runs waits for it.
+        A step that was begun and not recorded is treated as its ``on_restart`` says; the world is asked before anything is repeated.
 
         Raises:
             ConflictError: The id was used for another action or record (WS-11).
             ActionInterruptedError: A step that must not be repeated was cut.
-            JamError, OSError: What a step raised; the action stays begun and can be run again.
+            UnreadableActionError: Another version of Jam began it.
+            JamError, OSError: What a step raised. Its class is noted; the action stays begun, and a retry or the next start goes on.
         """
-        state = await self._journal.begin(identifier, action.kind, record.canonical_json().decode())
-        begun: set[str] = set()
-        done: set[str] = set()
-        for step_name, phase, text in await self._journal.steps(identifier):
-            (done if phase == RECORDED else begun).add(step_name)
-            record = action.record.model_validate_json(text)
-        if state == SUCCEEDED:
+        async with self._alone(identifier):
+            state = await self._journal.begin(identifier, action.kind, _text(record))
+            self._crash.reach(f"{action.kind}.{BEGUN}")
+            passed, record = _passed(action, identifier, await self._journal.steps(identifier), record)
+            if state == SUCCEEDED:
+                return record
+            for step in action.steps:
+                if passed.get(step.name) != RECORDED:
+                    record = await self._step(action, step, identifier, record, begun=step.name in passed)
+            await self._journal.end(identifier, SUCCEEDED)
+            self._crash.reach(f"{action.kind}.{ENDED}")
             return record
-        for step in action.steps:
-            if state == INTERRUPTED and step.name in begun - done:
-                raise ActionInterruptedError(kind=action.kind, action=str(identifier), step=step.name)
-            if step.name not in done:
-                record = await self._step(action, step, identifier, record, begun=step.name in begun)
-        await self._journal.end(identifier, SUCCEEDED)
-        return record
 
     async def _step(self, action: Action[R], step: Step[R], identifier: UUID, record: R, *, begun: bool) -> R:
         point = f"{action.kind}.{step.name}"
-        acted = False
-        if begun:
-            if step.on_restart is OnRestart.MARK_INTERRUPTED:
-                await self._journal.end(identifier, INTERRUPTED)
-                raise ActionInterruptedError(kind=action.kind, action=str(identifier), step=step.name)
-            if step.observe is not None:
-                observed = await step.observe(record)
-                acted, record = observed.done, observed.record
-        else:
+        if not begun:
             record = step.intend(record)
-            await self._journal.note(identifier, step.name, INTENDED, record.canonical_json().decode())
+            await self._journal.note(identifier, step.name, INTENDED, _text(record))
             self._crash.reach(f"{point}.intended")
-        if not acted:
-            record = await step.act(record)
+        elif step.on_restart is OnRestart.MARK_INTERRUPTED:
+            await self._journal.end(identifier, INTERRUPTED)
+            raise ActionInterruptedError(kind=action.kind, action=str(identifier), step=step.name)
+        try:
+            record = await _act(step, record, repeated=begun)
+        except (JamError, OSError) as error:
+            await self._note_failure(identifier, step, record, error)
+            raise
         self._crash.reach(f"{point}.acted")
-        await self._journal.note(identifier, step.name, RECORDED, record.canonical_json().decode())
+        await self._journal.note(identifier, step.name, RECORDED, _text(record))
         self._crash.reach(f"{point}.recorded")
         return record
+
+    async def _note_failure(self, identifier: UUID, step: Step[R], record: R, error: JamError | OSError) -> None:
+        """Note the class of a failure; a journal that fails too (a full disk fails both) must not hide the first error."""
+        try:
+            await self._journal.note(identifier, step.name, FAILED, _text(record), failure=_failure_class(error))
+        except JamError as second:
+            error.add_note(f"the journal could not note it: {second}")
+
+    @asynccontextmanager
+    async def _alone(self, identifier: UUID) -> AsyncIterator[None]:
+        """Let one run of an id through at a time, so that a retry never acts beside the first attempt."""
+        turnstile = self._running.setdefault(identifier, _Turnstile(anyio.Lock()))
+        turnstile.users += 1
+        try:
+            async with turnstile.lock:
+                yield
+        finally:
+            turnstile.users -= 1
+            if not turnstile.users:
+                del self._running[identifier]
+
+
+@dataclass(slots=True)
+class _Turnstile:
+    lock: anyio.Lock
+    users: int = 0
+
+
+async def _act(step: Step[R], record: R, *, repeated: bool) -> R:
+    """Carry out a step; one that may have happened already is looked for first."""
+    if repeated and step.observe is not None:
+        observed = await step.observe(record)
+        if observed.done:
+            return observed.record
+        record = observed.record
+    return await step.act(record)
+
+
+def _passed(action: Action[R], identifier: UUID, rows: tuple[tuple[str, str, str], ...], record: R) -> tuple[dict[str, str], R]:
+    """Return the furthest boundary of each begun step, and the record as it was at the last one."""
+    known = {step.name for step in action.steps}
+    passed: dict[str, str] = {}
+    for name, phase, text in rows:
+        if name not in known:
+            raise UnreadableActionError(kind=action.kind, action=str(identifier), problem=f"no step {name}")
+        passed[name] = phase
+        record = read_record(action, identifier, text)
+    return passed, record
+
+
+def read_record(action: Action[R], identifier: UUID, text: str) -> R:
+    """Read a stored record of an action.
+
+    Raises:
+        UnreadableActionError: It has another form.
+    """
+    try:
+        return action.record.model_validate_json(text)
+    except ValidationError as error:
+        problem = f"{error.error_count()} fields do not fit {action.record.__name__}"
+        raise UnreadableActionError(kind=action.kind, action=str(identifier), problem=problem) from error
+
+
+def _text(record: Record) -> str:
+    return record.canonical_json().decode()
+
+
+def _failure_class(error: JamError | OSError) -> str:
+    if isinstance(error, JamError):
+        return error.code[:FAILURE_CHARACTERS]
+    return f"os.{errno.errorcode.get(error.errno or 0, 'unknown')}"

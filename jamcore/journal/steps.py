@@ -6,6 +6,7 @@ crash points, so the crash matrix is generated from the code.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -16,6 +17,9 @@ from jamcore.domain.records import Record
 R = TypeVar("R", bound=Record)
 
 EDGES = ("intended", "acted", "recorded")
+BEGUN, ENDED = "begun", "ended"
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,47}\Z")
+"""Kinds and steps are names of rows and parts of crash points: short, and without a dot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +50,19 @@ class Step(Generic[R]):
 
 
 class Action(Generic[R]):
-    """A journaled action."""
+    """A journaled action: its kind, the type of its record, and its steps in order.
+
+    A step cannot be made without saying what a restart does with it, so an action without restart rules cannot exist (START-6).
+
+    Raises:
+        ValueError: Names that are not lower-case words, or are there twice; no step; a step that is to be observed and cannot be.
+    """
 
     def __init__(self, kind: str, record: type[R], steps: Sequence[Step[R]]) -> None:
-        if len({step.name for step in steps}) != len(steps) or not steps:
+        names = [step.name for step in steps]
+        if bad := [name for name in (kind, *names) if not _NAME.match(name)]:
+            raise ValueError(f"{kind}: {bad[0]!r} is not a short lower-case name")
+        if len(set(names)) != len(names) or not names:
             raise ValueError(f"{kind}: steps must be there and differ")
         for step in steps:
             if step.on_restart is OnRestart.OBSERVE_THEN_FINISH and step.observe is None:
@@ -59,5 +72,6 @@ class Action(Generic[R]):
         self.steps = tuple(steps)
 
     def crash_points(self) -> tuple[str, ...]:
-        """Return every boundary, in order."""
-        return tuple(f"{self.kind}.{step.name}.{edge}" for step in self.steps for edge in EDGES)
+        """Return every boundary in the order in which a run passes them; one durable effect lies between two (WS-12)."""
+        inner = (f"{step.name}.{edge}" for step in self.steps for edge in EDGES)
+        return tuple(f"{self.kind}.{edge}" for edge in (BEGUN, *inner, ENDED))

@@ -11,6 +11,7 @@ from jamcore.store.errors import (
     StoreNewerError,
     StoreUnusableError,
 )
+from jamcore.store.journal import StoreJournal
 from jamcore.store.repos import Fence, Repos
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "StoreBusyError",
     "StoreConstraintError",
     "StoreFullError",
+    "StoreJournal",
     "StoreNewerError",
     "StoreUnusableError",
     "open_store",

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Table, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, RowMapping, Table, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from jamcore.domain.errors import ConflictError, IllegalTransitionError, NotFoundError
 from jamcore.domain.records import Record
 from jamcore.domain.transitions import TransitionTable
 from jamcore.store.errors import FencedError
+from jamcore.store.failures import is_duplicate
 
 R = TypeVar("R", bound=Record)
 S = TypeVar("S", bound=StrEnum)
@@ -59,15 +62,45 @@ class Repository:
             raise NotFoundError(kind=self.kind, ref=str(ref))
         return row
 
-    def _insert_once(self, identifier: UUID, values: dict[str, Any], *, compare: Iterable[str]) -> bool:
-        """Insert a row, or accept that it is there with the same values (WS-11). Returns whether it was new."""
+    def _insert_once(self, identifier: UUID, values: dict[str, Any], *, compare: Iterable[str], taken: str = "") -> bool:
+        """Insert a row, or accept that it is there with the same values (WS-11). Returns whether it was new.
+
+        Args:
+            identifier: The row's id.
+            values: All columns.
+            compare: The columns that must be equal in a row that is there.
+            taken: What it means when a unique index refuses the row.
+
+        Raises:
+            ConflictError: The row is there with other values, or a unique index refused it.
+        """
         found = self._one(self.table.c.id == identifier)
         if found is None:
-            self._connection.execute(insert(self.table).values(**values))
+            with self._unless_taken(identifier, taken):
+                self._connection.execute(insert(self.table).values(**values))
             return True
         if changed := sorted(name for name in compare if found[name] != values[name]):
             raise ConflictError(kind=self.kind, ref=str(identifier), problem=f"another {', '.join(changed)} is stored")
         return False
+
+    @contextmanager
+    def _unless_taken(self, ref: object, problem: str) -> Iterator[None]:
+        """Turn a refusal by a unique index into a ConflictError that leaves the transaction usable, so that the winner can be read."""
+        if not problem:
+            yield
+            return
+        try:
+            with self._connection.begin_nested():
+                yield
+        except IntegrityError as error:
+            if not is_duplicate(error):
+                raise
+            raise ConflictError(kind=self.kind, ref=str(ref), problem=problem) from error
+
+    def _next(self, column: Column[int], *where: ColumnElement[bool]) -> int:
+        """Return the next number of the rows that ``where`` selects: 1 for the first. A unique key of the table keeps it true."""
+        last = select(func.coalesce(func.max(column), 0)).where(*where)
+        return int(self._connection.execute(last).scalar_one()) + 1
 
     def _move(self, identifier: UUID, table: TransitionTable[S], new: S, values: dict[str, Any], *, fenced: bool = False) -> None:
         """Change a state along its table in one conditional update.
@@ -82,9 +115,18 @@ class Repository:
         if done.rowcount == 1:
             return
         found = self._need(self._one(self.table.c.id == identifier), identifier)
-        if fenced and (found["daemon_id"], found["fence_epoch"]) != (self._context.fence.daemon_id, self._context.fence.epoch):
-            raise FencedError(kind=self.kind, ref=str(identifier))
+        if fenced:
+            self._require_ours(found, identifier)
         raise IllegalTransitionError(machine=table.machine, ref=str(identifier), old=found["state"], new=new.value)
+
+    def _require_ours(self, row: RowMapping, ref: object) -> None:
+        fence = self._context.fence
+        if (row["daemon_id"], row["fence_epoch"]) != (fence.daemon_id, fence.epoch):
+            raise FencedError(kind=self.kind, ref=str(ref))
+
+    def _ownership(self) -> dict[str, Any]:
+        """Return the fence columns of a new row: the writer owns what it makes, whatever the record says."""
+        return {"daemon_id": self._context.fence.daemon_id, "fence_epoch": self._context.fence.epoch}
 
     def _fence(self) -> list[ColumnElement[bool]]:
         fence = self._context.fence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import insert
 
 from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
 from jamcore.domain.errors import ConflictError
@@ -29,8 +29,8 @@ class Checkpoints(Repository):
             if checkpoint.model_copy(update={"generation": stored.generation}) != stored:
                 raise ConflictError(kind="checkpoint", ref=str(checkpoint.id), problem="another content is stored")
             return stored
-        last = select(func.coalesce(func.max(CHECKPOINTS.c.generation), 0)).where(CHECKPOINTS.c.host_id == checkpoint.host_id)
-        numbered = checkpoint.model_copy(update={"generation": self._connection.execute(last).scalar_one() + 1})
+        number = self._next(CHECKPOINTS.c.generation, CHECKPOINTS.c.host_id == checkpoint.host_id)
+        numbered = checkpoint.model_copy(update={"generation": number})
         self._connection.execute(
             insert(CHECKPOINTS).values(
                 id=numbered.id,
@@ -63,19 +63,23 @@ class Activations(Repository):
     table, kind = ACTIVATIONS, "activation"
 
     def record(self, identifier: UUID, session: UUID, decision: ActivationDecision, decided_at: datetime) -> None:
-        """Keep a decision."""
-        text = decision.canonical_json().decode()
-        self._insert_once(
-            identifier,
-            {"id": identifier, "session_id": session, "decision": text, "decided_at": decided_at},
-            compare=("session_id", "decision"),
-        )
+        """Keep a decision; the same again is fine.
+
+        Raises:
+            ConflictError: The id is another decision's.
+        """
+        values = {
+            "id": identifier,
+            "session_id": session,
+            "seq": self._next(ACTIVATIONS.c.seq, ACTIVATIONS.c.session_id == session),
+            "decision": decision.canonical_json().decode(),
+            "decided_at": decided_at,
+        }
+        self._insert_once(identifier, values, compare=("session_id", "decision"))
 
     def latest_of_session(self, session: UUID) -> ActivationDecision | None:
-        """Return the last decision about a session."""
-        rows = self._rows(
-            ACTIVATIONS.c.session_id == session, order=[ACTIVATIONS.c.decided_at.desc(), ACTIVATIONS.c.id.desc()], limit=1
-        )
+        """Return the decision about a session that was recorded last, whatever the clock did in between."""
+        rows = self._rows(ACTIVATIONS.c.session_id == session, order=[ACTIVATIONS.c.seq.desc()], limit=1)
         return ActivationDecision.model_validate_json(rows[0]["decision"]) if rows else None
 
 
@@ -85,10 +89,15 @@ class Observations(Repository):
     table, kind = OBSERVATIONS, "observation"
 
     def insert(self, observation: Observation) -> Observation:
-        """Keep an observation; the same again is fine."""
+        """Keep an observation; the same again is fine.
+
+        Raises:
+            ConflictError: The id is another observation's.
+        """
         values = {
             "id": observation.id,
             "session_id": observation.session_id,
+            "seq": self._next(OBSERVATIONS.c.seq, OBSERVATIONS.c.session_id == observation.session_id),
             "checkpoint_id": observation.checkpoint_id,
             "outcome": observation.outcome.value,
             "record": observation.canonical_json().decode(),
@@ -98,16 +107,16 @@ class Observations(Repository):
         return observation
 
     def latest(self, checkpoint: UUID, session: UUID) -> Observation | None:
-        """Return the newest for a checkpoint and session."""
+        """Return the one for a checkpoint and session that was recorded last, whatever the clock did in between (CONT-12)."""
         rows = self._rows(
             OBSERVATIONS.c.checkpoint_id == checkpoint,
             OBSERVATIONS.c.session_id == session,
-            order=[OBSERVATIONS.c.observed_at.desc(), OBSERVATIONS.c.id.desc()],
+            order=[OBSERVATIONS.c.seq.desc()],
             limit=1,
         )
         return Observation.model_validate_json(rows[0]["record"]) if rows else None
 
     def of_session(self, session: UUID) -> tuple[Observation, ...]:
         """Return all observations of a session, oldest first."""
-        rows = self._rows(OBSERVATIONS.c.session_id == session, order=[OBSERVATIONS.c.observed_at, OBSERVATIONS.c.id])
+        rows = self._rows(OBSERVATIONS.c.session_id == session, order=[OBSERVATIONS.c.seq])
         return tuple(Observation.model_validate_json(row["record"]) for row in rows)

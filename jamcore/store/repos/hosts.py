@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy import delete, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import RowMapping, delete, insert, select, update
 
 from jamcore.domain.cells import Cell
 from jamcore.domain.errors import ConflictError
@@ -31,8 +30,12 @@ class Agents(Repository):
     table, kind = AGENTS, "agent"
 
     def insert(self, agent: Agent) -> Agent:
-        """Keep an agent; the same again is fine."""
-        self._insert_once(agent.id, agent.model_dump(), compare=("name", "provider"))
+        """Keep an agent; the same again is fine.
+
+        Raises:
+            ConflictError: The id or the name is another agent's.
+        """
+        self._insert_once(agent.id, agent.model_dump(), compare=("name", "provider"), taken="another agent has the name")
         return self.get(agent.id)
 
     def get(self, identifier: UUID) -> Agent:
@@ -55,22 +58,23 @@ class Hosts(Repository):
     table, kind = HOSTS, "host"
 
     def insert(self, host: RuntimeHost) -> RuntimeHost:
-        """Keep a new host.
+        """Keep a new host; it belongs to this daemon.
 
         Raises:
-            ConflictError: The id is another host's, or the agent has a live Shared host already (SHARE-1).
+            ConflictError: The id or the sandbox name is another host's, or the agent has a live Shared host already: read it by
+                :meth:`live_shared` in the same transaction and go on with the winner (SHARE-1).
         """
-        values = host.model_dump() | {
-            "cell": host.cell.canonical_json().decode(),
-            "placement": host.cell.placement.value,
-            "state": host.state.value,
-        }
-        try:
-            self._insert_once(host.id, values, compare=("agent_id", "provider", "engine", "cell", "sandbox", "plan_json"))
-        except IntegrityError as error:
-            raise ConflictError(
-                kind="host", ref=str(host.agent_id), problem="the agent has a live host like this already"
-            ) from error
+        values = (
+            host.model_dump()
+            | self._ownership()
+            | {
+                "cell": host.cell.canonical_json().decode(),
+                "placement": host.cell.placement.value,
+                "state": host.state.value,
+            }
+        )
+        same = ("agent_id", "provider", "engine", "cell", "sandbox", "plan_json")
+        self._insert_once(host.id, values, compare=same, taken="the agent has a live Shared host, or the sandbox name is taken")
         return self.get(host.id)
 
     def get(self, identifier: UUID) -> RuntimeHost:
@@ -88,8 +92,14 @@ class Hosts(Repository):
         return None if row is None else _host(row)
 
     def move(self, identifier: UUID, new: HostState) -> RuntimeHost:
-        """Move a host along its table."""
-        self._move(identifier, HOST, new, {}, fenced=True)
+        """Move a host along its table.
+
+        Raises:
+            NotFoundError, FencedError, IllegalTransitionError: Why it was not moved.
+            ConflictError: It would be the agent's second live Shared host (SHARE-1, WS-6).
+        """
+        with self._unless_taken(identifier, "the agent has a live Shared host"):
+            self._move(identifier, HOST, new, {}, fenced=True)
         return self.get(identifier)
 
 
@@ -101,7 +111,7 @@ class Sessions(Repository):
     def insert(self, session: RuntimeSession) -> RuntimeSession:
         """Keep a new session."""
         values = session.model_dump() | {"state": session.state.value}
-        self._insert_once(session.id, values, compare=("host_id", "agent_id"))
+        self._insert_once(session.id, values, compare=("host_id", "agent_id", "model"))
         return self.get(session.id)
 
     def get(self, identifier: UUID) -> RuntimeSession:
@@ -140,7 +150,8 @@ class Workspaces(Repository):
     def insert(self, workspace: SessionWorkspace) -> SessionWorkspace:
         """Keep a new workspace."""
         values = workspace.model_dump() | {"state": workspace.state.value, "source": workspace.source.value}
-        self._insert_once(workspace.id, values, compare=("session_id", "host_id", "source", "path", "commit", "guest_path"))
+        same = ("session_id", "host_id", "source", "path", "commit", "guest_path")
+        self._insert_once(workspace.id, values, compare=same, taken="the session has a workspace")
         return self.get(workspace.id)
 
     def get(self, identifier: UUID) -> SessionWorkspace:
@@ -163,12 +174,19 @@ class Leases(Repository):
     table, kind = LEASES, "lease"
 
     def acquire(self, host: UUID, session: UUID) -> None:
-        """Take a lease for this daemon; taking it again is fine."""
-        self.release(host, session)
-        fence = self._context.fence
-        self._connection.execute(
-            insert(LEASES).values(host_id=host, session_id=session, daemon_id=fence.daemon_id, fence_epoch=fence.epoch)
-        )
+        """Take a lease for this daemon; taking it again is fine.
+
+        Raises:
+            NotFoundError: There is no such host.
+            FencedError: The host or the lease is another daemon's.
+        """
+        query = select(HOSTS.c.daemon_id, HOSTS.c.fence_epoch).where(HOSTS.c.id == host).with_for_update(read=True)
+        self._require_ours(self._need(self._connection.execute(query).mappings().one_or_none(), host), host)
+        held = self._one((LEASES.c.host_id == host) & (LEASES.c.session_id == session))
+        if held is not None:
+            self._require_ours(held, host)
+            return
+        self._connection.execute(insert(LEASES).values(host_id=host, session_id=session, **self._ownership()))
 
     def release(self, host: UUID, session: UUID) -> None:
         """Give a lease back; one that is not held is fine."""
@@ -180,5 +198,5 @@ class Leases(Repository):
         return tuple(self._connection.execute(query).scalars())
 
 
-def _host(row: object) -> RuntimeHost:
-    return read_row(RuntimeHost, row, cell=Cell.model_validate_json(row["cell"]))  # type: ignore[arg-type,index]
+def _host(row: RowMapping) -> RuntimeHost:
+    return read_row(RuntimeHost, row, cell=Cell.model_validate_json(row["cell"]))

@@ -6,11 +6,9 @@ import re
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import String, cast, func, insert, select
-from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import String, cast, func, insert, select, update
 
-from jamcore.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from jamcore.domain.errors import InvalidInputError, NotFoundError
 from jamcore.domain.events import ROOM_PAYLOAD, RoomEvent, RoomPayload
 from jamcore.domain.sessions import Binding, Room
 from jamcore.store.repos.base import Repository, read_row
@@ -18,11 +16,14 @@ from jamcore.store.tables.conversation import COUNTERS, EVENTS
 from jamcore.store.tables.hosts import BINDINGS, ROOMS
 
 SHORTEST_PREFIX = 8
+_UUID_LENGTH = 36
 _HEX = re.compile(r"[0-9a-f-]+\Z")
 
 
 def find_by_ref(repository: Repository, ref: str, *, name: bool) -> UUID:
-    """Return the id that a person meant: a UUID, a unique part of one at its beginning or end (8 characters or more), or a name.
+    """Return the id that a person meant: a UUID, a name, or a unique part of a UUID at its beginning or end (8 characters or more).
+
+    A whole UUID always means that record, whatever others are called.
 
     Raises:
         NotFoundError: Nothing fits.
@@ -30,11 +31,13 @@ def find_by_ref(repository: Repository, ref: str, *, name: bool) -> UUID:
     """
     table = repository.table
     connection = repository._connection  # noqa: SLF001 - a function of this package
+    text = ref.lower()
+    if len(text) == _UUID_LENGTH and _HEX.match(text):
+        return _exact(repository, text, ref)
     if name:
         found: Sequence[UUID] = connection.execute(select(table.c.id).where(table.c.name == ref)).scalars().all()
         if found:
             return found[0]
-    text = ref.lower()
     if len(text) >= SHORTEST_PREFIX and _HEX.match(text):
         shown = cast(table.c.id, String)
         either = shown.like(f"{text}%") | shown.like(f"%{text}")
@@ -44,6 +47,15 @@ def find_by_ref(repository: Repository, ref: str, *, name: bool) -> UUID:
         if found:
             return found[0]
     raise NotFoundError(kind=repository.kind, ref=ref)
+
+
+def _exact(repository: Repository, text: str, ref: str) -> UUID:
+    try:
+        identifier = UUID(text)
+    except ValueError as error:
+        raise NotFoundError(kind=repository.kind, ref=ref) from error
+    repository._need(repository._one(repository.table.c.id == identifier), ref)  # noqa: SLF001 - a function of this package
+    return identifier
 
 
 class Rooms(Repository):
@@ -57,10 +69,8 @@ class Rooms(Repository):
         Raises:
             ConflictError: The id or the name is taken.
         """
-        try:
-            self._insert_once(room.id, room.model_dump(), compare=("name", "agent_id", "request_digest"))
-        except IntegrityError as error:
-            raise ConflictError(kind="room", ref=room.name, problem="the name is taken") from error
+        same = ("name", "agent_id", "request_digest")
+        self._insert_once(room.id, room.model_dump(), compare=same, taken=f"the name {room.name} is taken")
         return self.get(room.id)
 
     def get(self, identifier: UUID) -> Room:
@@ -92,10 +102,8 @@ class Bindings(Repository):
         Raises:
             ConflictError: The room has a live one.
         """
-        try:
-            self._insert_once(binding.id, binding.model_dump(), compare=("room_id", "session_id"))
-        except IntegrityError as error:
-            raise ConflictError(kind="binding", ref=str(binding.room_id), problem="the room is bound to a session") from error
+        same = ("room_id", "session_id")
+        self._insert_once(binding.id, binding.model_dump(), compare=same, taken="the room is bound to a session")
 
     def live_of_room(self, room: UUID) -> Binding:
         """Return a room's live binding."""
@@ -115,10 +123,7 @@ class Events(Repository):
         """Append events with the next numbers of the room, in this transaction."""
         if not payloads:
             return ()
-        counter = upsert(COUNTERS).values(room_id=room, seq=len(payloads))
-        counter = counter.on_conflict_do_update(index_elements=[COUNTERS.c.room_id], set_={"seq": COUNTERS.c.seq + len(payloads)})
-        last = self._connection.execute(counter.returning(COUNTERS.c.seq)).scalar_one()
-        first = last - len(payloads) + 1
+        first = self._reserve(room, len(payloads))
         at = self._context.now
         events = tuple(
             RoomEvent(room_id=room, seq=first + place, at=at, turn_id=turn, payload=payload)
@@ -127,6 +132,16 @@ class Events(Repository):
         rows = [{"room_id": room, "seq": e.seq, "at": at, "turn_id": turn, "payload": e.payload.model_dump_json()} for e in events]
         self._connection.execute(insert(EVENTS), rows)
         return events
+
+    def _reserve(self, room: UUID, count: int) -> int:
+        """Take the next ``count`` numbers of a room and return the first of them."""
+        ours = COUNTERS.c.room_id == room
+        counter = update(COUNTERS).where(ours).values(seq=COUNTERS.c.seq + count).returning(COUNTERS.c.seq)
+        last = self._connection.execute(counter).scalar_one_or_none()
+        if last is None:
+            last = count
+            self._connection.execute(insert(COUNTERS).values(room_id=room, seq=count))
+        return int(last) - count + 1
 
     def after(self, room: UUID, seq: int, limit: int) -> tuple[RoomEvent, ...]:
         """Return at most ``limit`` events with a number greater than ``seq``, in order."""

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import update
 
+from jamcore.domain.errors import InvalidInputError, NotFoundError
 from jamcore.domain.sessions import TURN, Turn, TurnState
 from jamcore.store.repos.base import Repository, read_row
 from jamcore.store.tables.conversation import TURNS
@@ -26,7 +27,8 @@ class Turns(Repository):
         Raises:
             ConflictError: The id was used for another text, room or session.
         """
-        values = turn.model_dump() | {"state": turn.state.value}
+        seq = self._next(TURNS.c.seq, TURNS.c.session_id == turn.session_id)
+        values = turn.model_dump() | {"state": turn.state.value, "seq": seq}
         self._insert_once(turn.id, values, compare=("room_id", "session_id", "text"))
         return self.get(turn.id)
 
@@ -47,33 +49,53 @@ class Turns(Repository):
         provider_turn: str | None = None,
         detail: str | None = None,
         checkpoint_id: UUID | None = None,
+        workspace_digest: str | None = None,
         ended_at: datetime | None = None,
     ) -> Turn:
-        """Move a turn along its table, with what became known at that moment."""
+        """Move a turn along its table, with what became known at that moment.
+
+        Raises:
+            NotFoundError, IllegalTransitionError: The turn is not there, or its state does not allow it.
+            InvalidInputError: It is to be captured and no generation is named: only what is in one reads as safe (CONT-11).
+        """
+        if new is TurnState.CAPTURED and checkpoint_id is None:
+            raise InvalidInputError(field="checkpoint_id", problem="a captured turn names the generation that holds it")
         known: dict[str, Any] = {
             "provider_turn": provider_turn,
             "detail": detail,
             "checkpoint_id": checkpoint_id,
+            "workspace_digest": workspace_digest,
             "ended_at": ended_at,
         }
         self._move(identifier, TURN, new, {name: value for name, value in known.items() if value is not None})
         return self.get(identifier)
 
     def note_workspace(self, identifier: UUID, digest: str) -> None:
-        """Note the work tree's state at the end of a turn (CONT-11)."""
-        self._connection.execute(update(TURNS).where(TURNS.c.id == identifier).values(workspace_digest=digest))
+        """Note the work tree's state at the end of a turn (CONT-11).
+
+        Raises:
+            NotFoundError: There is no such turn.
+        """
+        done = self._connection.execute(update(TURNS).where(TURNS.c.id == identifier).values(workspace_digest=digest))
+        if done.rowcount != 1:
+            raise NotFoundError(kind=self.kind, ref=str(identifier))
+
+    def unfinished(self) -> tuple[Turn, ...]:
+        """Return all turns that are accepted, running, or completed and not captured, by session and order of acceptance."""
+        rows = self._rows(TURNS.c.state.in_(UNFINISHED), order=[TURNS.c.session_id, TURNS.c.seq])
+        return tuple(read_row(Turn, row) for row in rows)
 
     def of_session(self, session: UUID) -> tuple[Turn, ...]:
-        """Return a session's turns, oldest first."""
-        rows = self._rows(TURNS.c.session_id == session, order=[TURNS.c.accepted_at, TURNS.c.id])
+        """Return a session's turns, in the order in which they were accepted."""
+        rows = self._rows(TURNS.c.session_id == session, order=[TURNS.c.seq])
         return tuple(read_row(Turn, row) for row in rows)
 
     def captured_by(self, checkpoint: UUID) -> tuple[Turn, ...]:
-        """Return the turns that a generation made safe, oldest first."""
-        rows = self._rows(TURNS.c.checkpoint_id == checkpoint, order=[TURNS.c.accepted_at, TURNS.c.id])
+        """Return the turns that a generation made safe, in the order in which they were accepted."""
+        rows = self._rows(TURNS.c.checkpoint_id == checkpoint, order=[TURNS.c.seq])
         return tuple(read_row(Turn, row) for row in rows)
 
     def unfinished_of(self, session: UUID) -> tuple[Turn, ...]:
-        """Return a session's turns that are accepted, running, or completed and not captured."""
-        rows = self._rows(TURNS.c.session_id == session, TURNS.c.state.in_(UNFINISHED), order=[TURNS.c.accepted_at])
+        """Return a session's turns that are accepted, running, or completed and not captured, in order."""
+        rows = self._rows(TURNS.c.session_id == session, TURNS.c.state.in_(UNFINISHED), order=[TURNS.c.seq])
         return tuple(read_row(Turn, row) for row in rows)

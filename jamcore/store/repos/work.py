@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy import func, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import RowMapping, insert, select, update
 
 from jamcore.domain.changes import ChangeRequest, Run
-from jamcore.domain.errors import ConflictError
+from jamcore.domain.errors import ConflictError, IllegalTransitionError
 from jamcore.domain.operations import OPERATION, Operation, OperationState
 from jamcore.store.repos.base import Repository, read_row
 from jamcore.store.repos.rooms import find_by_ref
@@ -25,27 +24,23 @@ class Operations(Repository):
     def upsert(self, operation: Operation) -> Operation:
         """Keep an operation or its next state. The same again appends nothing; each accepted change appends an event.
 
+        A new one is Pending or Running, and belongs to this daemon. A Running one may get another result while it runs.
+
         Raises:
             ConflictError: An immutable field differs, or the workspace has a Running operation.
             IllegalTransitionError: The state does not follow.
+            FencedError: Another daemon owns it.
         """
-        values = operation.model_dump() | {"state": operation.state.value, "kind": operation.kind.value}
         found = self._one(OPERATIONS.c.id == operation.id)
-        try:
+        if found is not None and not self._changes(operation, read_row(Operation, found)):
+            return self.get(operation.id)
+        with self._unless_taken(operation.workspace_id, "the workspace has a running operation"):
             if found is None:
-                self._connection.execute(insert(OPERATIONS).values(**values))
-            elif not self._changes(operation, read_row(Operation, found)):
-                return operation
+                self._begin(operation)
             else:
-                still = [OPERATIONS.c.id == operation.id, OPERATIONS.c.state == found["state"], *self._fence()]
-                done = self._connection.execute(update(OPERATIONS).where(*still).values(**values))
-                if done.rowcount != 1:
-                    raise ConflictError(kind="operation", ref=str(operation.id), problem="another daemon owns it")
-        except IntegrityError as error:
-            problem = "the workspace has a running operation"
-            raise ConflictError(kind="operation", ref=str(operation.workspace_id), problem=problem) from error
+                self._advance(operation, found)
         self._append(operation)
-        return operation
+        return self.get(operation.id)
 
     def get(self, identifier: UUID) -> Operation:
         """Return an operation."""
@@ -70,9 +65,21 @@ class Operations(Repository):
             OPERATION.require(old.state, new.state, ref=str(new.id))
         return True
 
+    def _begin(self, operation: Operation) -> None:
+        if operation.state not in (OperationState.PENDING, OperationState.RUNNING):
+            raise IllegalTransitionError(machine=OPERATION.machine, ref=str(operation.id), old="new", new=operation.state)
+        values = operation.model_dump() | {"state": operation.state.value, "kind": operation.kind.value} | self._ownership()
+        self._connection.execute(insert(OPERATIONS).values(**values))
+
+    def _advance(self, operation: Operation, found: RowMapping) -> None:
+        still = [OPERATIONS.c.id == operation.id, OPERATIONS.c.state == found["state"], *self._fence()]
+        values = {"state": operation.state.value, "result": operation.result, "ended_at": operation.ended_at}
+        if self._connection.execute(update(OPERATIONS).where(*still).values(**values)).rowcount != 1:
+            self._require_ours(found, operation.id)
+            raise ConflictError(kind="operation", ref=str(operation.id), problem="somebody was faster")
+
     def _append(self, operation: Operation) -> None:
-        last = select(func.coalesce(func.max(OPERATION_EVENTS.c.seq), 0)).where(OPERATION_EVENTS.c.operation_id == operation.id)
-        seq = self._connection.execute(last).scalar_one() + 1
+        seq = self._next(OPERATION_EVENTS.c.seq, OPERATION_EVENTS.c.operation_id == operation.id)
         values = {"operation_id": operation.id, "seq": seq, "state": operation.state.value, "result": operation.result}
         self._connection.execute(insert(OPERATION_EVENTS).values(at=self._context.now, **values))
 
@@ -86,7 +93,8 @@ class Runs(Repository):
         """Keep a run; the same again is fine."""
         found = self._one(RUNS.c.room_id == run.room_id)
         if found is None:
-            self._connection.execute(insert(RUNS).values(**run.model_dump()))
+            with self._unless_taken(run.room_id, "the change request's id belongs to another run"):
+                self._connection.execute(insert(RUNS).values(**run.model_dump()))
         elif read_row(Run, found) != run:
             raise ConflictError(kind="run", ref=str(run.room_id), problem="another run is stored")
         return run

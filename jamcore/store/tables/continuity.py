@@ -1,4 +1,7 @@
-"""Checkpoints, decisions, observations: never changed, never deleted."""
+"""Checkpoints, decisions, observations: never changed, never deleted.
+
+Which of two is the later one is decided by their number within the session, since a clock can be set back.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +24,22 @@ ACTIVATIONS = Table(
     "activations",
     METADATA,
     identity(),
-    Column("session_id", UuidText, ForeignKey("sessions.id"), nullable=False, index=True),
+    Column("session_id", UuidText, ForeignKey("sessions.id"), nullable=False),
+    Column("seq", Integer, nullable=False),
     Column("decision", Text, nullable=False),
     Column("decided_at", UtcText, nullable=False),
+    UniqueConstraint("session_id", "seq"),
 )
 
 OBSERVATIONS = Table(
     "observations",
     METADATA,
     identity(),
-    Column("session_id", UuidText, ForeignKey("sessions.id"), nullable=False, index=True),
-    Column("checkpoint_id", UuidText, nullable=False, index=True),
+    Column("session_id", UuidText, ForeignKey("sessions.id"), nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("checkpoint_id", UuidText, nullable=False),
     Column("outcome", String(16), nullable=False),
     Column("record", Text, nullable=False),
     Column("observed_at", UtcText, nullable=False),
+    UniqueConstraint("session_id", "seq"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, ForeignKey, Integer, String, Table, Text
+from sqlalchemy import Column, ForeignKey, Integer, String, Table, Text, UniqueConstraint
 
 from jamcore.store.tables.base import METADATA, UtcText, UuidText, identity
 
@@ -11,7 +11,8 @@ TURNS = Table(
     METADATA,
     identity(),
     Column("room_id", UuidText, ForeignKey("rooms.id"), nullable=False),
-    Column("session_id", UuidText, ForeignKey("sessions.id"), nullable=False, index=True),
+    Column("session_id", UuidText, ForeignKey("sessions.id"), nullable=False),
+    Column("seq", Integer, nullable=False),
     Column("text", Text, nullable=False),
     Column("state", String(16), nullable=False, index=True),
     Column("provider_turn", String(256)),
@@ -21,7 +22,9 @@ TURNS = Table(
     Column("process_epoch", Integer, nullable=False),
     Column("accepted_at", UtcText, nullable=False),
     Column("ended_at", UtcText),
+    UniqueConstraint("session_id", "seq"),
 )
+"""``seq`` is the order of acceptance within the session; times are for people, since a clock can be set back."""
 
 COUNTERS = Table(
     "event_counters",

@@ -72,5 +72,6 @@ JOURNAL_STEPS = Table(
     Column("step", String(64), nullable=False),
     Column("phase", String(16), nullable=False),
     Column("record", Text, nullable=False),
+    Column("failure", String(64)),
     Column("at", UtcText, nullable=False),
 )

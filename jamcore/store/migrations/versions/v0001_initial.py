@@ -80,6 +80,7 @@ def upgrade() -> None:
         sa.Column("step", sa.String(length=64), nullable=False),
         sa.Column("phase", sa.String(length=16), nullable=False),
         sa.Column("record", sa.Text(), nullable=False),
+        sa.Column("failure", sa.String(length=64), nullable=True),
         sa.Column("at", UtcText(), nullable=False),
         sa.ForeignKeyConstraint(["action_id"], ["journal_actions.id"], name=op.f("fk_journal_steps_action_id_journal_actions")),
         sa.PrimaryKeyConstraint("action_id", "seq", name=op.f("pk_journal_steps")),
@@ -153,14 +154,13 @@ def upgrade() -> None:
         "activations",
         sa.Column("id", UuidText(), nullable=False),
         sa.Column("session_id", UuidText(), nullable=False),
+        sa.Column("seq", sa.Integer(), nullable=False),
         sa.Column("decision", sa.Text(), nullable=False),
         sa.Column("decided_at", UtcText(), nullable=False),
         sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_activations_session_id_sessions")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_activations")),
+        sa.UniqueConstraint("session_id", "seq", name=op.f("uq_activations_session_id_seq")),
     )
-    with op.batch_alter_table("activations", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_activations_session_id"), ["session_id"], unique=False)
-
     op.create_table(
         "bindings",
         sa.Column("id", UuidText(), nullable=False),
@@ -207,22 +207,21 @@ def upgrade() -> None:
         "observations",
         sa.Column("id", UuidText(), nullable=False),
         sa.Column("session_id", UuidText(), nullable=False),
+        sa.Column("seq", sa.Integer(), nullable=False),
         sa.Column("checkpoint_id", UuidText(), nullable=False),
         sa.Column("outcome", sa.String(length=16), nullable=False),
         sa.Column("record", sa.Text(), nullable=False),
         sa.Column("observed_at", UtcText(), nullable=False),
         sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_observations_session_id_sessions")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_observations")),
+        sa.UniqueConstraint("session_id", "seq", name=op.f("uq_observations_session_id_seq")),
     )
-    with op.batch_alter_table("observations", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_observations_checkpoint_id"), ["checkpoint_id"], unique=False)
-        batch_op.create_index(batch_op.f("ix_observations_session_id"), ["session_id"], unique=False)
-
     op.create_table(
         "turns",
         sa.Column("id", UuidText(), nullable=False),
         sa.Column("room_id", UuidText(), nullable=False),
         sa.Column("session_id", UuidText(), nullable=False),
+        sa.Column("seq", sa.Integer(), nullable=False),
         sa.Column("text", sa.Text(), nullable=False),
         sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("provider_turn", sa.String(length=256), nullable=True),
@@ -235,9 +234,9 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["room_id"], ["rooms.id"], name=op.f("fk_turns_room_id_rooms")),
         sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_turns_session_id_sessions")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_turns")),
+        sa.UniqueConstraint("session_id", "seq", name=op.f("uq_turns_session_id_seq")),
     )
     with op.batch_alter_table("turns", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_turns_session_id"), ["session_id"], unique=False)
         batch_op.create_index(batch_op.f("ix_turns_state"), ["state"], unique=False)
 
     op.create_table(

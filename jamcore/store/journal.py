@@ -1,0 +1,34 @@
+"""The store as the journal sees it: each boundary is one durable transaction."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from jamcore.store.engine import Store
+
+
+class StoreJournal:
+    """Satisfies the journal's Protocols on a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def begin(self, identifier: UUID, kind: str, initial: str, /) -> str:
+        """Keep the intent of an action and return its state; ConflictError when the id was used for something else."""
+        return await self._store.transact(lambda repos: repos.journal.begin(identifier, kind, initial))
+
+    async def steps(self, identifier: UUID, /) -> tuple[tuple[str, str, str], ...]:
+        """Return (step, phase, record) in order."""
+        return await self._store.read(lambda repos: repos.journal.steps(identifier))
+
+    async def note(self, identifier: UUID, step: str, phase: str, record: str, /, *, failure: str | None = None) -> None:
+        """Append a boundary, durably."""
+        await self._store.transact(lambda repos: repos.journal.note(identifier, step, phase, record, failure=failure))
+
+    async def end(self, identifier: UUID, state: str, /) -> None:
+        """Note how the action ended."""
+        await self._store.transact(lambda repos: repos.journal.end(identifier, state))
+
+    async def running(self) -> tuple[tuple[UUID, str, str], ...]:
+        """Return (id, kind, initial record) of every action that has not ended, oldest first."""
+        return await self._store.read(lambda repos: repos.journal.running())
