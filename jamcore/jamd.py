@@ -19,6 +19,7 @@ from jamcore.control.settings import Settings, load_settings
 from jamcore.control.sockets import runtime_directory
 from jamcore.control.versions import jam_version
 from jamcore.daemon.compose import composed
+from jamcore.daemon.crash import crash_points
 from jamcore.daemon.logs import logging_to
 from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.services import Services
@@ -71,6 +72,7 @@ def run(settings: Settings, environ: Mapping[str, str]) -> None:
         wheel_directory=settings.wheel_directory,
         database_url=settings.database_url,
         files=files,
+        crash=crash_points(environ),
     )
     with (
         owning(app / layout.LOCK, pid=options.pid, started_at=SystemClock().now()),

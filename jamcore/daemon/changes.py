@@ -16,6 +16,7 @@ from jamcore.domain.errors import ConflictError
 from jamcore.domain.events import RoomEvent
 from jamcore.domain.plan import Plan
 from jamcore.domain.requests import ChangeView
+from jamcore.journal.points import CrashPoints
 from jamcore.runs.change_request import PATCH, ChangeBuilder, ChangeMaterial
 from jamcore.runtime.worktree import BASE, WorkTrees
 from jamcore.store import Repos, Store
@@ -31,7 +32,15 @@ class Changes:
     """See :class:`~jamcore.daemon.services.ChangeService`."""
 
     def __init__(
-        self, app: Path, *, store: Store, engines: EngineHouse, work_trees: WorkTrees, builder: ChangeBuilder, clock: Clock
+        self,
+        app: Path,
+        *,
+        store: Store,
+        engines: EngineHouse,
+        work_trees: WorkTrees,
+        builder: ChangeBuilder,
+        clock: Clock,
+        crash: CrashPoints,
     ) -> None:
         self._app = app
         self._store = store
@@ -39,6 +48,7 @@ class Changes:
         self._work_trees = work_trees
         self._builder = builder
         self._clock = clock
+        self._crash = crash
 
     async def build(self, ref: str, identifier: UUID) -> ChangeRequest:
         """Build the package and record it. The package is published by one rename before its row, which an exact retry repairs.
@@ -56,11 +66,14 @@ class Changes:
         git = self._work_trees.review(records.host, records.workspace, engine)
         await git.prepare()
         tree = await git.snapshot()
+        self._crash.reach("change.snapshot")
         base = await git.kept(BASE) or tree
         await git.keep(f"change-{identifier}", tree)
+        self._crash.reach("change.kept")
         material = await self._store.read(partial(self._material, records, identifier))
         change = await self._builder.build(material, git, base=base, tree=tree)
         await self._store.transact(lambda repos: repos.changes.insert(change))
+        self._crash.reach("change.recorded")
         return change
 
     async def list(self) -> tuple[ChangeRequest, ...]:

@@ -90,8 +90,9 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             store=store,
             engines=engines,
             work_trees=work_trees,
-            builder=ChangeBuilder(options.app, files=options.files),
+            builder=ChangeBuilder(options.app, files=options.files, crash=options.crash),
             clock=options.clock,
+            crash=options.crash,
         )
         runs = Runs(store=store, rooms=rooms, changes=changes, feed=feed, tasks=tasks)
         recovery = Recovery(options, store=store, engines=engines, hosts=hosts, provisioner=provisioner, runs=runs)

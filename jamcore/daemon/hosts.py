@@ -75,7 +75,7 @@ class HostWorkers:
 
     def ownership(self, engine: Engine) -> Ownership:
         """Return the owner records joined with an engine."""
-        return Ownership(OwnerRecords(self._options.app, files=self._options.files), engine)
+        return Ownership(OwnerRecords(self._options.app, files=self._options.files), engine, crash=self._options.crash)
 
     async def make(self, host_id: UUID) -> HostWorker:
         """Return the worker of a host, not started.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from anyio import to_thread
+
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.hosts import HostWorkers
 from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.runs import Runs
 from jamcore.daemon.startup import ORDER, StartStep
+from jamcore.daemon.sweep import sweep
 from jamcore.domain.errors import JamError
 from jamcore.domain.events import SessionNotice
 from jamcore.domain.sessions import HostState, SessionState
@@ -40,7 +43,14 @@ class Recovery:
 
     def steps(self) -> tuple[StartStep, ...]:
         """Return the steps in their order."""
-        bodies = (self._clean_ups, self._left_hosts, self._publications, self._provisioner.replay, self._unfinished_runs)
+        bodies = (
+            self._clean_ups,
+            self._left_hosts,
+            self._publications,
+            self._provisioner.replay,
+            self._interrupted_writes,
+            self._unfinished_runs,
+        )
         return tuple(StartStep(name, body) for name, body in zip(ORDER, bodies, strict=True))
 
     async def _clean_ups(self) -> Problems:
@@ -78,6 +88,10 @@ class Recovery:
             except JamError as error:
                 problems.append((host, error))
         return tuple(problems)
+
+    async def _interrupted_writes(self) -> Problems:
+        """Remove temporary files and half-made packages; what is built again is built anew."""
+        return await to_thread.run_sync(sweep, self._options.app, self._options.files)
 
     async def _unfinished_runs(self) -> Problems:
         await self._runs.finish_interrupted()

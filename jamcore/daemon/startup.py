@@ -23,6 +23,7 @@ ORDER = (
     "hosts left by the last daemon",
     "checkpoint publications",
     "workspace reconciliation",
+    "files of interrupted writes",
     "runs without a change request",
 )
 """The steps that exist, in the order of START-1, which also says where a further one belongs."""

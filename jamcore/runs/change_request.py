@@ -18,6 +18,7 @@ from jamcore.domain.events import CommandFinished, RoomEvent
 from jamcore.domain.limits import PATCH_BYTES
 from jamcore.domain.records import Record
 from jamcore.domain.sessions import Turn
+from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.runs.flags import describe, split_patch
 from jamcore.system.files import Files
 from jamcore.workspace.review import RawChange, ReviewGit
@@ -26,6 +27,8 @@ PATCH = "change.patch"
 TRANSCRIPT = "transcript.jsonl"
 EVIDENCE = "evidence.json"
 METADATA = "change.json"
+CHANGE_POINTS = ("change.snapshot", "change.kept", "change.begun", "change.written", "change.published", "change.recorded")
+"""The boundaries of building one, in order: the work tree's tree, its name, the patch, the whole package, its own name, its row."""
 
 
 class CommandEvidence(Record):
@@ -74,9 +77,10 @@ class ChangeMaterial:
 class ChangeBuilder:
     """Writes packages below the app directory. A package is published by one rename; a half one is never seen."""
 
-    def __init__(self, app: Path, *, files: Files) -> None:
+    def __init__(self, app: Path, *, files: Files, crash: CrashPoints | None = None) -> None:
         self._app = app
         self._files = files
+        self._crash = crash or NoCrash()
 
     async def build(self, material: ChangeMaterial, git: ReviewGit, *, base: str, tree: str) -> ChangeRequest:
         """Write and publish the package, or return what is already published under its id.
@@ -113,6 +117,7 @@ class ChangeBuilder:
         self._files.remove_tree(partial)
         self._files.make_private(partial)
         self._files.write_atomic(partial / PATCH, patch)
+        self._crash.reach("change.begun")
 
     def _publish(
         self, partial: Path, material: ChangeMaterial, evidence: Evidence, paths: tuple[ChangedPath, ...]
@@ -132,7 +137,9 @@ class ChangeBuilder:
             created_at=material.created_at,
         )
         self._files.write_atomic(partial / METADATA, _pretty(change))
+        self._crash.reach("change.written")
         self._files.rename(partial, self._app / layout.change(material.id))
+        self._crash.reach("change.published")
         return change
 
 

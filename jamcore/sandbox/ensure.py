@@ -16,6 +16,9 @@ from jamcore.domain.sandboxes import Presence, SandboxSpec
 from jamcore.sandbox.ownership import Ownership, mcp_digest
 from jamcore.system.ids import IdSource
 
+CREATE_POINTS = ("create.intended", "create.made", "create.proven", "create.marked", "create.recorded")
+"""The boundaries of a creation, in order; between ``made`` and ``marked`` a sandbox exists that no marker vouches for."""
+
 Approve = Callable[[Plan], Awaitable[None]]
 """Asks whoever must agree before a sandbox is created; raises a refusal when they do not."""
 
@@ -70,7 +73,9 @@ async def ensure_created(
 async def _create(ownership: Ownership, plan: Plan, spec: SandboxSpec, nonce: str) -> None:
     """Create with both proofs. The intent is on disk first, so that no kill between two effects leaves a sandbox that nobody knows."""
     records = ownership.records
+    reach = ownership.crash.reach
     records.write_pending(PendingCleanup(plan=plan, nonce=nonce))
+    reach("create.intended")
     try:
         await ownership.engine.create(spec)
     except BaseException as error:
@@ -78,8 +83,11 @@ async def _create(ownership: Ownership, plan: Plan, spec: SandboxSpec, nonce: st
             await _forget_intent(ownership, plan.name, error)
         raise
     try:
+        reach("create.made")
         await ownership.write_nonce(plan.name, nonce)
+        reach("create.proven")
         records.write_marker(OwnerMarker(plan=plan, nonce=nonce, mcp_digest=mcp_digest(plan)))
+        reach("create.marked")
     except BaseException as error:
         with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
             await _undo(ownership, plan.name, error)
@@ -89,6 +97,7 @@ async def _create(ownership: Ownership, plan: Plan, spec: SandboxSpec, nonce: st
     except JamError as error:
         # The marker is there and names the same nonce, so the next look at the record will see that nothing is pending.
         structlog.get_logger("jam.ownership").warning("record left behind", sandbox=plan.name, code=error.code)
+    reach("create.recorded")
 
 
 async def _forget_intent(ownership: Ownership, sandbox: str, cause: BaseException) -> None:

@@ -30,6 +30,7 @@ from jamcore.domain.ownership import (
 from jamcore.domain.plan import Owner, Plan, RuntimeHostOwner, RuntimeSessionOwner
 from jamcore.domain.sandboxes import EngineUnknownError, ExecSpec, Presence
 from jamcore.engines.port import Engine, HostView
+from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.sandbox.commands import run_command
 from jamcore.sandbox.records import OwnerRecords, read_small_file
 
@@ -50,9 +51,10 @@ class NonceState(StrEnum):
 class Ownership:
     """Reads and compares proofs on one engine. It changes nothing but starting a stopped sandbox to look at it."""
 
-    def __init__(self, records: OwnerRecords, engine: Engine) -> None:
+    def __init__(self, records: OwnerRecords, engine: Engine, *, crash: CrashPoints | None = None) -> None:
         self.records = records
         self.engine = engine
+        self.crash = crash or NoCrash()
         self._log = structlog.get_logger("jam.ownership")
 
     def verify_record(self, plan: Plan) -> tuple[OwnerMarker, PlanMatch]:

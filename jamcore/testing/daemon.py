@@ -233,7 +233,7 @@ async def parked(client: JamClient, room: str, *, limit_s: float = 30.0) -> None
         DaemonFailedError: It still is.
     """
     with anyio.move_on_after(limit_s):
-        while (await client.room(room)).live:
+        while (await client.room(room)).live:  # noqa: ASYNC110 - the daemon's answer, not an event of this process
             await anyio.sleep(0.01)
         return
     raise DaemonFailedError(f"the room is still live after {limit_s:.0f} s")

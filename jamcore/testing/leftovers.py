@@ -41,7 +41,10 @@ def left_in(app: Path, *beside: Path) -> tuple[str, ...]:
         *(f"mount {point}" for point in sorted(mounts_below((app, *beside)))),
         *(f"temporary {path.relative_to(app)}" for path in _temporary(app)),
         *(f"unpublished pack {path.relative_to(app)}" for path in _unpublished(app)),
-        *(f"unfinished creation {path.relative_to(app)}" for path in sorted(app.glob("cfg/sandbox-owners/pending-cleanups/*.json"))),
+        *(
+            f"unfinished creation {path.relative_to(app)}"
+            for path in sorted(app.glob("cfg/sandbox-owners/pending-cleanups/*.json"))
+        ),
     ]
     for directory in beside:
         found += [f"beside {path}" for path in sorted(directory.rglob("*")) if not path.is_dir()]
@@ -57,9 +60,8 @@ def _temporary(app: Path) -> Iterator[Path]:
             continue
         for name in sorted((*names, *files)):
             path = Path(directory, name)
-            if (JAM_IN_GUEST if in_guest else TEMPORARY).match(name) and name not in KEPT_LOCKS:
-                yield path
-            elif not in_guest and stat.S_ISSOCK(path.lstat().st_mode):
+            temporary = name not in KEPT_LOCKS and (JAM_IN_GUEST if in_guest else TEMPORARY).match(name)
+            if temporary or (not in_guest and stat.S_ISSOCK(path.lstat().st_mode)):
                 yield path
 
 

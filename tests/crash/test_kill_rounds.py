@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
-from uuid import UUID
 
 import anyio
 import pytest
@@ -32,7 +31,7 @@ from jamcore.testing.daemon import DaemonChild, gone, kill, parked, place_toolch
 from jamcore.testing.exchanges import LOG, Exchange, Place, Question, repeated, said_in
 from jamcore.testing.guards import Process, descendants, settle
 from jamcore.testing.leftovers import left_in
-from jamcore.testing.servers.history import Item, contains_in_order
+from jamcore.testing.servers.history import AssistantText, Item, contains_in_order
 from jamcore.testing.servers.responses import ResponsesServer, Script, held_at
 
 ROUNDS = 20
@@ -53,10 +52,12 @@ class Moment:
     fresh: bool = False
 
 
-INSIDE = tuple(
-    Moment(f"held: {place}", place, inside=True)
-    for place in ("delta-1", "delta-2", "tool-call", "request-2", "delta-3", "delta-4", "last-delta", "item-done")
-) + (Moment("event: command.finished", "request-2", inside=True), Moment("event: message", "request-2", inside=True))
+PLACES: tuple[Place, ...] = ("delta-1", "delta-2", "tool-call", "request-2", "delta-3", "delta-4", "last-delta", "item-done")
+INSIDE = (
+    *(Moment(f"held: {place}", place, inside=True) for place in PLACES),
+    Moment("event: command.finished", "request-2", inside=True),
+    Moment("event: message", "request-2", inside=True),
+)
 OUTSIDE = (
     Moment("held: request-1", "request-1"),
     Moment("event: turn.started", "request-1"),
@@ -68,7 +69,11 @@ OUTSIDE = (
     Moment("coming up: process 1"),
     Moment("coming up: the program"),
 )
-FIRST = (Moment("accepted", fresh=True), Moment("first capture", fresh=True), Moment("event: turn.started", "request-1", fresh=True))
+FIRST = (
+    Moment("accepted", fresh=True),
+    Moment("first capture", fresh=True),
+    Moment("event: turn.started", "request-1", fresh=True),
+)
 
 
 def draw(random_: random.Random) -> tuple[Moment, ...]:
@@ -97,10 +102,12 @@ class Told:
     view: RoomView
     log: Path
     expected: list[Item] = field(default_factory=list)
+    never: list[Item] = field(default_factory=list)
     identity: str | None = None
 
     @property
     def ref(self) -> str:
+        """How clients name the room."""
         return str(self.view.room.id)
 
 
@@ -119,6 +126,7 @@ class World:
 
     @property
     def tokens(self) -> tuple[str, ...]:
+        """What the commands of all rounds print."""
         return tuple(r.exchange.token for r in self.rounds)
 
     async def play(self, round_: Round) -> str:
@@ -167,10 +175,8 @@ class World:
             await room_event(self.client, told.ref, of_turn(lambda event: event.payload.kind == what))
         elif kind in ("state", "idle"):
             state = what or "captured"
-            await room_event(
-                self.client, told.ref, of_turn(lambda e: e.payload.kind == "turn.state" and e.payload.state == state)
-            )
-            while kind == "idle" and (await self.client.room(told.ref)).busy:
+            await room_event(self.client, told.ref, of_turn(lambda e: e.payload.kind == "turn.state" and e.payload.state == state))
+            while kind == "idle" and (await self.client.room(told.ref)).busy:  # noqa: ASYNC110 - the daemon's answer
                 await anyio.sleep(0.005)
         return turn
 
@@ -224,9 +230,7 @@ class World:
     async def _nothing_left(self) -> None:
         """No process but the daemon itself, no mount, nothing temporary."""
         own = {self.daemon.pid}
-        left = await to_thread.run_sync(
-            settle, frozenset(p for p in descendants() - self.before if p.pid not in own), 5.0
-        )
+        left = await to_thread.run_sync(settle, frozenset(p for p in descendants() - self.before if p.pid not in own), 5.0)
         assert not left, f"left behind: {left}"
         if self.daemon.returncode is None:
             assert not left_in(self.daemon.app)
@@ -261,6 +265,7 @@ class World:
         missing = contains_in_order(told.expected, heard)
         assert missing is None, f"{missing} is not in {heard}"
         assert not repeated(heard)
+        assert not set(told.never) & set(heard), "an answer that was never finished"
         told.expected.append(question.items()[1])
         after = await self.client.room(told.ref)
         assert identity in (None, after.session.provider_identity)
@@ -282,10 +287,20 @@ class World:
         elif not finished:
             assert turn.state is TurnState.CUT, f"its answer never ended: {turn}"
         assert turn.state in (TurnState.CAPTURED, TurnState.CUT), turn
+        if not finished and round_.moment.holds != "item-done":
+            told.never.append(AssistantText("".join(exchange.second)))
         if turn.state is TurnState.CAPTURED:
             told.expected.extend(exchange.items())
         elif identity is not None:
             told.expected.extend(exchange.acknowledged(self.server.model_requests))
+
+    async def older_rooms(self) -> None:
+        """The rooms of earlier rounds, parked meanwhile, come back as themselves too."""
+        for told in self.all_told[:-1]:
+            view = await self.client.resume(told.ref)
+            assert view.session.provider_identity == told.identity
+            if told.identity is not None:
+                await self._require_observation(told, told.identity)
 
     async def _require_observation(self, told: Told, identity: str) -> None:
         inspection = await self.client.inspect(told.ref)
@@ -328,4 +343,5 @@ async def test_twenty_kills(victim: Victim, tmp_path: Path) -> None:
             started = anyio.current_time()
             result = await w.play(round_)
             print(f"{round_.number:2} {round_.moment.name:28} {result}  {anyio.current_time() - started:.2f} s")
+        await w.older_rooms()
     assert not left_in(tmp_path / "app", tmp_path / "private" / "run", tmp_path / "private" / "tmp")

@@ -1,0 +1,83 @@
+"""Removes what an interrupted write left under a temporary name, at start-up: the daemon's lock says that nobody else is writing.
+
+Only Jam's own directories are looked at, never a tree that a guest can write, and only names that Jam itself makes there. A pack without
+a generation is the broker's to remove, an unfinished installation the next installation's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from jamcore.domain import layout
+from jamcore.domain.errors import FaultError, JamError
+from jamcore.system.files import Files
+
+WRITING = r"\..+\.[0-9a-f]{8}\.tmp"
+"""A file on its way to its name (:meth:`jamcore.system.files.Files.replacing`)."""
+PACKAGE = r"\.[0-9a-f-]{36}\.partial"
+"""A change request that was not published; building it again makes it anew."""
+SNAPSHOT = r"index-.+"
+"""The index of one snapshot of a work tree."""
+GIT_LOCK = r".+\.lock"
+"""Git's lock of a reference: one that was left would refuse every later change of it."""
+GIT_OBJECT = r"tmp_(?:obj|pack|idx)_.+"
+"""An object that git did not finish."""
+
+_REVIEW = f"{layout.HOSTS}/*/recovery/review/*.git"
+RULES: tuple[tuple[str, str], ...] = (
+    ("", WRITING),
+    ("cfg", WRITING),
+    (layout.OWNERS, WRITING),
+    (layout.PENDING_CLEANUPS, WRITING),
+    (layout.CREDENTIALS, WRITING),
+    (f"{layout.ENGINES}/*", WRITING),
+    (layout.CHANGES, PACKAGE),
+    (f"{layout.HOSTS}/*", WRITING),
+    (f"{layout.HOSTS}/*/recovery", WRITING),
+    (f"{layout.HOSTS}/*/recovery/checkpoints/*", WRITING),
+    (_REVIEW, f"{SNAPSHOT}|{GIT_LOCK}"),
+    (f"{_REVIEW}/info", WRITING),
+    (f"{_REVIEW}/refs/jam", GIT_LOCK),
+    (f"{_REVIEW}/objects", GIT_OBJECT),
+    (f"{_REVIEW}/objects/??", GIT_OBJECT),
+    (f"{_REVIEW}/objects/pack", GIT_OBJECT),
+)
+"""Where, as a pattern of directories, and which names there."""
+
+
+@dataclass(eq=False)
+class SweepFailedError(FaultError):
+    """A temporary file of an interrupted write could not be removed; it harms nothing but takes room."""
+
+    code: ClassVar[str] = "startup.sweep_failed"
+    hint: ClassVar[str] = "Look at the named file and remove it by hand if you wish."
+
+    path: str
+    problem: str
+
+
+def sweep(app: Path, files: Files) -> tuple[tuple[object, JamError], ...]:
+    """Remove every leftover and return those that could not be removed, with why. Blocking: call it in a thread."""
+    failed: list[tuple[object, JamError]] = []
+    for path in tuple(_leftovers(app)):
+        try:
+            if path.is_dir() and not path.is_symlink():
+                files.remove_tree(path)
+            else:
+                files.unlink(path)
+        except OSError as error:
+            where = str(path.relative_to(app))
+            failed.append((where, SweepFailedError(path=where, problem=error.strerror or str(error))))
+    return tuple(failed)
+
+
+def _leftovers(app: Path) -> Iterator[Path]:
+    for where, names in RULES:
+        wanted = re.compile(names)
+        for directory in (app,) if not where else app.glob(where):
+            if directory.is_dir():
+                yield from (path for path in directory.iterdir() if wanted.fullmatch(path.name))
