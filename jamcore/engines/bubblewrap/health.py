@@ -6,12 +6,12 @@ import os
 
 from jamcore.domain.sandboxes import EngineHealth, EngineUnavailableError, Finding
 from jamcore.engines.bubblewrap import seccomp
+from jamcore.engines.bubblewrap.bringup import stage_for
 from jamcore.engines.bubblewrap.classify import explain
 from jamcore.engines.bubblewrap.identity import host_user
 from jamcore.engines.bubblewrap.launch import links
 from jamcore.engines.bubblewrap.machine import HostMachine, look
 from jamcore.engines.bubblewrap.records import ENGINE
-from jamcore.engines.bubblewrap.sandbox import stage_for
 from jamcore.system.process import run_bounded
 
 PROBE_LIMIT_S = 10.0

@@ -9,9 +9,10 @@ from jamcore.domain.sandboxes import Access
 from jamcore.engines.bubblewrap.etc import FROM_HOST, GUEST_UID
 from jamcore.system.process import RunAs
 
-INIT = "/jam/init/init.py"
-FORWARD = "/jam/init/forward.py"
+CODE_ROOT = "/jam/init"
+BOOT = f"import sys; sys.path.append({CODE_ROOT!r}); from jamcore.engines.bubblewrap.guest.init import main; main()"
 PYTHON_ROOT = "/jam/python"
+TMP, SHM, VAR_TMP = "/tmp", "/dev/shm", "/var/tmp"  # noqa: S108 - the guest's own, each a tmpfs
 TMP_BYTES = 1 << 30
 SHM_BYTES = 256 << 20
 RUN_BYTES = 16 << 20
@@ -45,6 +46,7 @@ class Launch:
     seccomp: int
     control: int
     relay: int
+    info: int
     ports: tuple[int, ...]
     python: str
     library_path: str | None
@@ -59,18 +61,15 @@ def arguments(launch: Launch) -> tuple[str, ...]:
         *("--ro-bind", "/usr", "/usr"),
         *links(launch.system),
         *_private(),
-        *(
-            part
-            for path, descriptor in launch.files.items()
-            for part in ("--perms", "0444", "--ro-bind-data", str(descriptor), path)
-        ),
+        *(part for path, descriptor in launch.files.items() for part in ("--perms", "0444", "--file", str(descriptor), path)),
         *(part for path in FROM_HOST for part in ("--ro-bind-try", path, path)),
         *_binds(launch.binds),
-        *("--remount-ro", "/"),
+        *("--remount-ro", "/"),  # its own root, which holds the files written above; mounts below it keep their own mode
+        *("--info-fd", str(launch.info)),
         *("--seccomp", str(launch.seccomp)),
         *("--chdir", "/"),
         *(("--setenv", "LD_LIBRARY_PATH", launch.library_path) if launch.library_path else ()),
-        *("--", launch.python, "-I", "-S", INIT),
+        *("--", launch.python, "-I", "-S", "-c", BOOT),
         *(str(launch.control), str(launch.relay), str(launch.processes), ",".join(map(str, launch.ports))),
     )
 
@@ -94,10 +93,10 @@ def links(system: HostSystem) -> Iterable[str]:
 def _private() -> tuple[str, ...]:
     return (
         "--proc", "/proc", "--dev", "/dev",
-        "--perms", "1777", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm",
-        "--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", "/tmp",
+        "--perms", "1777", "--size", str(SHM_BYTES), "--tmpfs", SHM,
+        "--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", TMP,
         "--perms", "0755", "--size", str(RUN_BYTES), "--tmpfs", "/run",
-        "--perms", "0755", "--dir", "/var", "--symlink", "/tmp", "/var/tmp", "--symlink", "/run", "/var/run",
+        "--perms", "0755", "--dir", "/var", "--symlink", TMP, VAR_TMP, "--symlink", "/run", "/var/run",
         "--perms", "0755", "--dir", "/etc", "--perms", "0755", "--dir", "/home", "--perms", "0755", "--dir", "/jam",
     )  # fmt: skip
 
@@ -107,7 +106,7 @@ def _binds(binds: tuple[Bind, ...]) -> Iterable[str]:
         yield from ("--bind" if bind.access is Access.READ_WRITE else "--ro-bind", bind.source, bind.guest_path)
 
 
-STAGE = "/tmp/jam"  # noqa: S108 - a tmpfs of the stage's own, not the host's directory
+STAGE = f"{TMP}/jam"
 """Where the stage shows the sandbox's directories: a place that every user can walk to."""
 
 
@@ -136,7 +135,7 @@ class Stage:
         libraries = ("--ro-bind", self.library_root, f"{STAGE}/{self.library_root.rpartition('/')[2]}") if self.library_root else ()
         return (
             self.program,
-            *("--dev-bind", "/", "/", "--perms", "0755", "--tmpfs", "/tmp"),
+            *("--dev-bind", "/", "/", "--perms", "0755", "--tmpfs", TMP),
             *("--perms", "0755", "--dir", STAGE, "--perms", "0755", "--dir", f"{STAGE}/package"),
             *(part for bind in binds for part in ("--bind", bind.source, bind.guest_path)),
             *("--ro-bind", self.program_root, f"{STAGE}/package/program", *libraries),

@@ -4,40 +4,43 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import struct
 import termios
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from jamcore.domain.limits import FINALISE_TIMEOUT_S
 from jamcore.domain.sandboxes import ExitStatus, SandboxGoneError, TerminalSize
+from jamcore.engines.bubblewrap.guest import frames
 from jamcore.system.pipes import PipeReader, PipeWriter
 
-Request = Callable[[dict[str, object]], Awaitable[None]]
+Request = Callable[[str, int, int], Awaitable[None]]
+"""Asks process 1 something about a program: a verb, the program's id, a number."""
 
 
 class Ends:
-    """The descriptors of one process: the guest's ends to hand over, the host's ends to keep."""
+    """The descriptors of one process: the guest's ends to hand over (its request first), the host's ends to keep."""
 
-    def __init__(self, terminal: TerminalSize | None) -> None:
+    def __init__(self, terminal: TerminalSize | None, request: int) -> None:
         self.terminal = terminal
-        opened: list[int] = []
+        opened = [request]
         try:
             if terminal is not None:
                 master, slave = os.openpty()
                 opened += [master, slave]
-                os.set_inheritable(master, False)
                 set_size(master, terminal)
-                self.guest: tuple[int, ...] = (slave,)
-                self.host: tuple[int, ...] = (master, os.dup(master))
+                opened.append(os.dup(master))
+                opened.append(os.dup(master))
+                self.guest: tuple[int, ...] = (request, slave)
+                self.host: tuple[int, ...] = (opened[3], opened[4], master)
             else:
                 for _ in range(3):
                     opened.extend(os.pipe2(os.O_CLOEXEC))
-                in_read, in_write, out_read, out_write, err_read, err_write = opened
-                self.guest = (in_read, out_write, err_write)
+                in_read, in_write, out_read, out_write, err_read, err_write = opened[1:]
+                self.guest = (request, in_read, out_write, err_write)
                 self.host = (in_write, out_read, err_read)
         except BaseException:
             for descriptor in opened:
@@ -45,16 +48,10 @@ class Ends:
             raise
 
     def close_guest(self) -> None:
-        """Close the guest's ends: the init has its own."""
+        """Close the guest's ends. Idempotent."""
         for descriptor in self.guest:
             os.close(descriptor)
         self.guest = ()
-
-    def close_host(self) -> None:
-        """Close the host's ends: the process was not started."""
-        for descriptor in self.host:
-            os.close(descriptor)
-        self.host = ()
 
 
 class _NoStream(ByteReceiveStream):
@@ -75,7 +72,7 @@ class BubblewrapProcess:
         self._sandbox = sandbox
         self._ident = ident
         self._request = request
-        self._terminal = ends.host[0] if ends.terminal is not None else None
+        self._terminal = ends.host[2] if ends.terminal is not None else -1
         self._stdin = PipeWriter(ends.host[0])
         self._stdout = PipeReader(ends.host[1])
         self._stderr: ByteReceiveStream = _NoStream() if ends.terminal is not None else PipeReader(ends.host[2])
@@ -109,27 +106,34 @@ class BubblewrapProcess:
     async def signal(self, number: int) -> None:
         """See the port."""
         if not self._ended.is_set():
-            await self._request({"op": "signal", "id": self._ident, "number": number})
+            with suppress(SandboxGoneError):
+                await self._request(frames.SIGNAL, self._ident, number)
 
     async def kill_tree(self) -> None:
         """See the port."""
-        if not self._tree_gone.is_set():
-            await self._request({"op": "kill", "id": self._ident})
+        if self._tree_gone.is_set():
+            return
+        with suppress(SandboxGoneError):  # then nothing of the tree is left either
+            await self._request(frames.KILL, self._ident, 0)
             with anyio.move_on_after(FINALISE_TIMEOUT_S):
                 await self._tree_gone.wait()
 
     async def resize(self, size: TerminalSize) -> None:
-        """See the port."""
-        if self._terminal is not None and not self._ended.is_set():
+        """See the port. The kernel tells the terminal's foreground group."""
+        if self._terminal >= 0 and not self._ended.is_set():
             set_size(self._terminal, size)
-            await self.signal(signal.SIGWINCH)
 
     async def aclose(self) -> None:
         """See the port."""
         with anyio.CancelScope(shield=True):
-            await self.kill_tree()
-            for stream in (self._stdin, self._stdout, self._stderr):
-                await stream.aclose()
+            try:
+                await self.kill_tree()
+            finally:
+                if self._terminal >= 0:
+                    terminal, self._terminal = self._terminal, -1
+                    os.close(terminal)
+                for stream in (self._stdin, self._stdout, self._stderr):
+                    await stream.aclose()
 
     async def end_after(self, limit_s: float) -> None:
         """End the whole tree when the process has not ended by then; run by the engine for a spec with a time limit."""

@@ -27,11 +27,12 @@ class RunningAs(Record):
 
 
 class SandboxRecord(Record):
-    """One sandbox."""
+    """One sandbox: ``running`` is the outer process, ``init`` the sandbox's process 1, whose end is the end of everything in it."""
 
     schema_version: Literal[1] = 1
     spec: SandboxSpec
     running: RunningAs | None = None
+    init: RunningAs | None = None
 
 
 class SandboxRecords:

@@ -135,7 +135,7 @@ def program(target: Machine) -> bytes:
 
 
 def _when(call: int, argument: int, *tests: tuple[int, int]) -> list[tuple[int, int, int, int]]:
-    """Refuse ``call`` when one of the tests holds for the low half of an argument (the high half of an int is not looked at by the kernel)."""
+    """Refuse ``call`` when one of the tests holds for the low half of an argument: of an ``int`` the kernel does not look at the rest."""
     body: list[tuple[int, int, int, int]] = [(_LD_W_ABS, 0, 0, 16 + 8 * argument)]
     for kind, value in tests:
         body += [(kind, 0, 1, value), (_RET_K, 0, 0, ERRNO | errno.EPERM)]

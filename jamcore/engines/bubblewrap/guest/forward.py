@@ -4,44 +4,68 @@ For each accepted connection it asks over a socket pair that was connected befor
 path of the host is visible here, and no descriptor ever goes to the host.
 """
 
+from __future__ import annotations
+
 import os
-import selectors
+import select
 import socket
 import threading
 
 CONNECTIONS = 64
 CHUNK = 1 << 16
+STACK_BYTES = 256 << 10
 
 
-def run(relay, ports):
-    """Serve until the relay's other end is gone."""
+def run(relay: socket.socket, ports: list[int]) -> None:
+    """Serve until the relay's other end is gone. At most :data:`CONNECTIONS` at once; more wait in the kernel's queue."""
     room = threading.BoundedSemaphore(CONNECTIONS)
-    selector = selectors.DefaultSelector()
+    poll = select.poll()
+    listeners: dict[int, tuple[socket.socket, int]] = {}
     for port in ports:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
         listener.listen(CONNECTIONS)
-        selector.register(listener, selectors.EVENT_READ, port)
-    threading.stack_size(256 << 10)
+        listener.setblocking(False)
+        listeners[listener.fileno()] = (listener, port)
+        poll.register(listener, select.POLLIN)
+    threading.stack_size(STACK_BYTES)
     while True:
-        for key, _ in selector.select():
+        for descriptor, _ in poll.poll():
+            listener, port = listeners[descriptor]
             room.acquire()
-            client, _ = key.fileobj.accept()
-            host = ask(relay, key.data)
-            threading.Thread(target=carry, args=(client, host, room), daemon=True).start()
+            try:
+                client, _ = listener.accept()
+            except OSError:  # it went away before it was taken
+                room.release()
+                continue
+            client.setblocking(True)
+            _carry_in_thread(client, ask(relay, port), room)
 
 
-def ask(relay, port):
-    """Ask for a connection to the host's side of a port."""
-    relay.send(port.to_bytes(2, "big"))
-    data, descriptors, _, _ = socket.recv_fds(relay, 16, 1)
-    if not data or not descriptors:
-        os._exit(0)
-    return socket.socket(fileno=descriptors[0])
+def ask(relay: socket.socket, port: int) -> socket.socket:
+    """Ask for a connection to the host's side of a port. An answer to a forwarder that was killed before it came is thrown away."""
+    token = os.urandom(8)
+    relay.send(port.to_bytes(2, "big") + token)
+    while True:
+        answer, descriptors, _, _ = socket.recv_fds(relay, 16, 1, socket.MSG_CMSG_CLOEXEC)
+        if not answer or not descriptors:
+            os._exit(0)
+        if answer == token:
+            return socket.socket(fileno=descriptors[0])
+        os.close(descriptors[0])
 
 
-def carry(client, host, room):
+def _carry_in_thread(client: socket.socket, host: socket.socket, room: threading.BoundedSemaphore) -> None:
+    try:
+        threading.Thread(target=carry, args=(client, host, room), daemon=True).start()
+    except RuntimeError:  # the sandbox has no room for a thread: this connection fails, later ones may not
+        client.close()
+        host.close()
+        room.release()
+
+
+def carry(client: socket.socket, host: socket.socket, room: threading.BoundedSemaphore) -> None:
     """Copy both ways until both directions have ended; each end is passed on as a half-close."""
     try:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -49,13 +73,15 @@ def carry(client, host, room):
         back.start()
         copy(client, host)
         back.join()
+    except (OSError, RuntimeError):
+        pass  # the guest's end has gone, or there is no room for a thread: closing tells both sides
     finally:
         client.close()
         host.close()
         room.release()
 
 
-def copy(source, target):
+def copy(source: socket.socket, target: socket.socket) -> None:
     """Copy one direction."""
     try:
         while data := source.recv(CHUNK):
