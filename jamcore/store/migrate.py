@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from sqlalchemy import Engine, inspect, text
 
-from jamcore.store.errors import StoreNewerError
+from jamcore.store.errors import StoreNewerError, StoreUnusableError
 from jamcore.system.files import Files
 
 SCRIPTS = Path(__file__).parent / "migrations"
 HEAD = "0001"
 """The newest version; a test compares it with the scripts. Known here so that the usual start does not load Alembic."""
 
+_VERSIONS = "alembic_version"
+
 
 def upgrade(engine: Engine, files: Files) -> None:
-    """Upgrade to the newest version.
+    """Upgrade to the newest version in one transaction: it is made whole, or the database stays as it was.
 
     Raises:
         StoreNewerError: The database knows a version that this code does not.
+        StoreUnusableError: It holds tables, and Jam did not make them; or the copy could not be made.
     """
     found = _found(engine)
     if found == HEAD:
@@ -39,20 +43,39 @@ def upgrade(engine: Engine, files: Files) -> None:
 
 
 def _found(engine: Engine) -> str | None:
+    """Return the version that the database is at; ``None`` for one without tables."""
     with engine.connect() as connection:
-        if not inspect(connection).has_table("alembic_version"):
+        tables = inspect(connection).get_table_names()
+        if not tables:
             return None
-        version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
-    return None if version is None else str(version)
+        version = None
+        if _VERSIONS in tables:
+            version = connection.execute(text(f"SELECT version_num FROM {_VERSIONS}")).scalar_one_or_none()  # noqa: S608 - a constant
+    if version is None:
+        raise StoreUnusableError(detail="it holds tables that Jam did not make")
+    return str(version)
 
 
 def _copy(engine: Engine, files: Files, version: str) -> None:
-    """Keep the old file beside the new one: downgrades are not offered, a copy is."""
+    """Keep the old file beside the new one: downgrades are not offered, a copy is.
+
+    Nobody writes meanwhile: the caller holds the app directory's lock. The log is folded in first, so that one file is the whole.
+    """
     if engine.url.get_backend_name() != "sqlite" or not engine.url.database:
         return
     path = Path(engine.url.database)
-    kept = path.with_name(f"{path.name}.before-{version}")
-    with engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.rollback()
-    files.write_atomic(kept, path.read_bytes())
+    raw = engine.raw_connection()  # the pragma works outside a transaction only, and SQLAlchemy always begins one
+    try:
+        cursor = raw.cursor()
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        busy, *_ = cursor.fetchone() or (1,)
+        cursor.close()
+    finally:
+        raw.close()
+    if busy:
+        raise StoreUnusableError(detail="another program has the database open, so no copy can be made before the upgrade")
+    try:
+        with path.open("rb") as old, files.replacing(path.with_name(f"{path.name}.before-{version}")) as kept:
+            shutil.copyfileobj(old, kept)
+    except OSError as error:
+        raise StoreUnusableError(detail=f"no copy before the upgrade: {error}") from error
