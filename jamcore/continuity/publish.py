@@ -164,7 +164,18 @@ class Generations:
         left = sorted(path for path in directory.glob(f"*{PACK_SUFFIX}") if path.name not in keep) if directory.is_dir() else []
         for path in left:
             path.unlink(missing_ok=True)
+        self.files.sweep(directory)
+        self._discard_incomplete(host)
         return tuple(path.name for path in left)
+
+    def _discard_incomplete(self, host: UUID) -> None:
+        """Remove what a kill in the middle of ``complete.json`` left: its temporary file, and the directory if it is empty then."""
+        root = self._checkpoints(host)
+        for directory in root.iterdir() if root.is_dir() else ():
+            if not (directory / COMPLETE).exists():
+                self.files.sweep(directory)
+                if not any(directory.iterdir()):
+                    directory.rmdir()
 
     def _checkpoints(self, host: UUID) -> Path:
         return self.recovery(host) / "checkpoints"

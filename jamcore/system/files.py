@@ -6,12 +6,16 @@ Every write that must survive a power cut goes through :class:`Files`, so that t
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp\Z")
+"""How :meth:`Files.replacing` names what is not yet the file."""
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
@@ -70,6 +74,18 @@ class Files:
         if path.exists():
             shutil.rmtree(path)
             self.sync_directory(path.parent)
+
+    def sweep(self, directory: Path) -> tuple[str, ...]:
+        """Remove what a killed writer left in a directory: its temporary files, by the form of their names. Not below it.
+
+        The caller is the only writer of the directory. An absent directory is fine.
+        """
+        if not directory.is_dir():
+            return ()
+        left = sorted(path for path in directory.iterdir() if _TEMPORARY.match(path.name) and not path.is_dir())
+        for path in left:
+            path.unlink(missing_ok=True)
+        return tuple(path.name for path in left)
 
     def free_bytes(self, path: Path) -> int:
         """Return how many bytes an ordinary user may still write on the file system of ``path``."""
