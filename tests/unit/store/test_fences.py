@@ -1,0 +1,130 @@
+"""Epochs: a daemon's next life owns what it had, and its former life can write nothing; other daemons' rows are theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import pytest
+
+from jamcore.domain.errors import IllegalTransitionError, NotFoundError
+from jamcore.domain.events import SessionNotice
+from jamcore.domain.operations import OperationState
+from jamcore.domain.sessions import HostState, SessionState, TurnState, WorkspaceState
+from jamcore.store import FencedError, Repos
+
+if TYPE_CHECKING:
+    from tests.unit.store.conftest import Make, OpenStore, Seed
+
+OTHER = UUID(int=2)
+
+
+async def test_a_new_row_belongs_to_the_one_who_writes_it(tmp_path: Path, open_at: OpenStore, make: Make) -> None:
+    """The fence of a record is the store's to say, so nobody can make a row that it could not change."""
+    async with open_at(tmp_path / "jam.db") as store:
+        seeded = await store.transact(make.seed)
+        operation = await store.transact(lambda repos: repos.operations.upsert(make.operation(seeded.workspace)))
+        fence = (store.fence.daemon_id, store.fence.epoch)
+        assert (seeded.host.daemon_id, seeded.host.fence_epoch) == fence
+        assert (operation.daemon_id, operation.fence_epoch) == fence
+
+
+async def test_the_next_life_adopts_hosts_leases_and_operations(tmp_path: Path, open_at: OpenStore, make: Make) -> None:
+    """After a restart everything that was begun can be finished: the host is moved, the operation ended, the lease given back."""
+    path = tmp_path / "jam.db"
+    async with open_at(path) as store:
+        seeded = await store.transact(make.seed)
+        operation = await store.transact(lambda repos: repos.operations.upsert(make.operation(seeded.workspace)))
+        await store.transact(lambda repos: repos.leases.acquire(seeded.host.id, seeded.session.id))
+        first = store.fence.epoch
+    async with open_at(path) as store:
+        assert store.fence.epoch == first + 1
+        left = await store.read(lambda repos: repos.operations.running())
+        assert [row.id for row in left] == [operation.id]
+        done = left[0].model_copy(update={"state": OperationState.SUCCEEDED, "ended_at": make.clock.now()})
+        assert (await store.transact(lambda repos: repos.operations.upsert(done))).state is OperationState.SUCCEEDED
+        assert await store.read(lambda repos: repos.leases.live_of_host(seeded.host.id)) == (seeded.session.id,)
+        await store.transact(lambda repos: repos.leases.release(seeded.host.id, seeded.session.id))
+        assert await store.read(lambda repos: repos.leases.live_of_host(seeded.host.id)) == ()
+        assert (await store.transact(lambda repos: repos.hosts.move(seeded.host.id, HostState.ACTIVE))).state is HostState.ACTIVE
+
+
+WRITES: dict[str, Callable[[Repos, Make, Seed], object]] = {
+    "host": lambda repos, make, seed: repos.hosts.move(seed.host.id, HostState.ACTIVE),
+    "new host": lambda repos, make, seed: repos.hosts.insert(make.host(seed.agent)),
+    "session": lambda repos, make, seed: repos.sessions.move(seed.session.id, SessionState.LIVE),
+    "identity": lambda repos, make, seed: repos.sessions.bind_identity(seed.session.id, "thread"),
+    "workspace": lambda repos, make, seed: repos.workspaces.move(seed.workspace.id, WorkspaceState.PROVISIONING),
+    "turn": lambda repos, make, seed: repos.turns.accept(make.turn(seed.room, seed.session)),
+    "event": lambda repos, make, seed: repos.events.append(seed.room.id, None, [SessionNotice(code="c", detail="")]),
+    "lease": lambda repos, make, seed: repos.leases.acquire(seed.host.id, seed.session.id),
+    "operation": lambda repos, make, seed: repos.operations.upsert(make.operation(seed.workspace)),
+    "checkpoint": lambda repos, make, seed: repos.checkpoints.insert(make.checkpoint(seed.host)),
+    "journal": lambda repos, make, seed: repos.journal.begin(make.ids.uuid(), "kind", "{}"),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_former_life_writes_nothing(tmp_path: Path, open_at: OpenStore, make: Make, name: str) -> None:
+    """Whatever a store of an older epoch wants to write is refused and not written; reading stays possible."""
+    path = tmp_path / "jam.db"
+    async with open_at(path) as old:
+        seeded = await old.transact(make.seed)
+        async with open_at(path) as new:
+            before = list(await new.read(_everything))
+            with pytest.raises(FencedError):
+                await old.transact(lambda repos: WRITES[name](repos, make, seeded))
+            assert list(await new.read(_everything)) == before
+            assert await old.read(lambda repos: repos.rooms.list())
+            await new.transact(lambda repos: WRITES[name](repos, make, seeded))
+
+
+def _everything(repos: Repos) -> list[object]:
+    connection = repos.agents._connection
+    names = [row[0] for row in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+    return [(name, connection.exec_driver_sql(f"SELECT * FROM {name}").fetchall()) for name in names]
+
+
+@pytest.mark.guarantee("SHARE-1")
+async def test_two_daemons_with_one_database_keep_to_their_own(tmp_path: Path, open_at: OpenStore, make: Make) -> None:
+    """A daemon cannot move another's host, hold a lease on it or finish its operation, while its own go on."""
+    path = tmp_path / "jam.db"
+    async with open_at(path) as one, open_at(path, daemon_id=OTHER) as two:
+        theirs = await one.transact(lambda repos: make.seed(repos, "one"))
+        ours = await two.transact(lambda repos: make.seed(repos, "two"))
+        operation = await one.transact(lambda repos: repos.operations.upsert(make.operation(theirs.workspace)))
+        with pytest.raises(FencedError):
+            await two.transact(lambda repos: repos.hosts.move(theirs.host.id, HostState.ACTIVE))
+        with pytest.raises(FencedError):
+            await two.transact(lambda repos: repos.leases.acquire(theirs.host.id, theirs.session.id))
+        failed = operation.model_copy(update={"state": OperationState.FAILED})
+        with pytest.raises(FencedError):
+            await two.transact(lambda repos: repos.operations.upsert(failed))
+        await two.transact(lambda repos: repos.hosts.move(ours.host.id, HostState.ACTIVE))
+        await one.transact(lambda repos: repos.hosts.move(theirs.host.id, HostState.ACTIVE))
+        assert (await two.read(lambda repos: repos.operations.get(operation.id))).state is OperationState.RUNNING
+
+
+async def test_a_lease_of_another_daemon_cannot_be_given_back(tmp_path: Path, open_at: OpenStore, make: Make) -> None:
+    """Releasing somebody else's lease changes nothing."""
+    path = tmp_path / "jam.db"
+    async with open_at(path) as one, open_at(path, daemon_id=OTHER) as two:
+        seeded = await one.transact(make.seed)
+        await one.transact(lambda repos: repos.leases.acquire(seeded.host.id, seeded.session.id))
+        await two.transact(lambda repos: repos.leases.release(seeded.host.id, seeded.session.id))
+        assert await one.read(lambda repos: repos.leases.live_of_host(seeded.host.id)) == (seeded.session.id,)
+
+
+async def test_a_lost_race_is_told_from_a_lost_host(tmp_path: Path, open_at: OpenStore, make: Make) -> None:
+    """Of two equal moves one is made; the other says from which state it would have gone, and an unknown id is not found."""
+    async with open_at(tmp_path / "jam.db") as store:
+        seeded = await store.transact(make.seed)
+        turn = await store.transact(lambda repos: repos.turns.accept(make.turn(seeded.room, seeded.session)))
+        await store.transact(lambda repos: repos.turns.move(turn.id, TurnState.CUT))
+        with pytest.raises(IllegalTransitionError) as lost:
+            await store.transact(lambda repos: repos.turns.move(turn.id, TurnState.RUNNING))
+        assert (lost.value.old, lost.value.new) == (TurnState.CUT, TurnState.RUNNING)
+        with pytest.raises(NotFoundError):
+            await store.transact(lambda repos: repos.hosts.move(make.ids.uuid(), HostState.ACTIVE))
