@@ -15,7 +15,7 @@ import termios
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-from jamcore.engines.bubblewrap.guest.frames import DESCRIPTORS, REQUEST_BYTES, Request
+from jamcore.engines.bubblewrap.guest.frames import REQUEST_BYTES, Request, receive
 
 STARTED, FAILED, EXITED, FINISHED, GONE = b"P", b"E", b"X", b"Z", b"D"
 """What an adopter tells process 1, with a number: pid, errno, wait status, wait status and nothing is left, nothing is left."""
@@ -28,7 +28,7 @@ def serve(channel: socket.socket) -> NoReturn:
     """Serve requests until process 1 closes the channel."""
     os.umask(0o022)
     while True:
-        data, descriptors, _, _ = socket.recv_fds(channel, 1, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        data, descriptors = receive(channel, 1)
         if not data:
             os._exit(0)
         leader = 0

@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from jamcore.engines.bubblewrap.guest import adopter, processes
+from jamcore.engines.bubblewrap.guest import adopter, frames, processes
 
 PROGRAMS = 64
 """Programs at once."""
@@ -91,7 +91,7 @@ class Adopters:
             if one.pid:
                 processes.send(one.pid, signal.SIGCONT)
             try:
-                socket.send_fds(one.channel, [b"x"], descriptors, socket.MSG_DONTWAIT)
+                frames.send_descriptors(one.channel, b"x", descriptors)
             except OSError:
                 self.drop(one)
                 continue

@@ -11,6 +11,8 @@ import select
 import socket
 import threading
 
+from jamcore.engines.bubblewrap.guest.frames import receive
+
 CONNECTIONS = 64
 CHUNK = 1 << 16
 STACK_BYTES = 256 << 10
@@ -48,7 +50,7 @@ def ask(relay: socket.socket, port: int) -> socket.socket:
     token = os.urandom(8)
     relay.send(port.to_bytes(2, "big") + token)
     while True:
-        answer, descriptors, _, _ = socket.recv_fds(relay, 16, 1, socket.MSG_CMSG_CLOEXEC)
+        answer, descriptors = receive(relay, 16)
         if not answer or not descriptors:
             os._exit(0)
         if answer == token:
@@ -69,7 +71,7 @@ def carry(client: socket.socket, host: socket.socket, room: threading.BoundedSem
     """Copy both ways until both directions have ended; each end is passed on as a half-close."""
     try:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        back = threading.Thread(target=copy, args=(host, client), daemon=True)
+        back = threading.Thread(target=_back, args=(host, client), daemon=True)
         back.start()
         copy(client, host)
         back.join()
@@ -81,6 +83,22 @@ def carry(client: socket.socket, host: socket.socket, room: threading.BoundedSem
         room.release()
 
 
+def _back(host: socket.socket, client: socket.socket) -> None:
+    """Copy what the host sends, and tell the guest when the host's end is closed altogether and not for writing alone."""
+    copy(host, client)
+    poll = select.poll()
+    poll.register(host, 0)  # a hang-up is always reported; it also comes when both directions have ended
+    poll.poll()
+    _shut(client)
+
+
+def _shut(end: socket.socket) -> None:
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+
+
 def copy(source: socket.socket, target: socket.socket) -> None:
     """Copy one direction."""
     try:
@@ -88,8 +106,5 @@ def copy(source: socket.socket, target: socket.socket) -> None:
             target.sendall(data)
         target.shutdown(socket.SHUT_WR)
     except OSError:
-        for end in (source, target):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+        _shut(source)
+        _shut(target)

@@ -7,7 +7,9 @@ environment and may be large, so it travels as a memory file that process 1 hand
 
 from __future__ import annotations
 
+import array
 import errno
+import socket
 
 VERSION = 2
 FRAME_BYTES = 128
@@ -60,6 +62,35 @@ def unpack(pending: bytes) -> tuple[list[Frame], bytes]:
         frames.append((verb, int(ident), int(number), int(descriptors)))
         pending = pending[2 + size :]
     return frames, pending
+
+
+def send_descriptors(end: socket.socket, data: bytes, descriptors: list[int]) -> None:
+    """Send a short message with descriptors, without waiting for room.
+
+    Raises:
+        OSError: Nobody is there, or there is no room.
+    """
+    carried = array.array("i", descriptors)
+    end.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, carried)], socket.MSG_DONTWAIT)
+
+
+def receive(end: socket.socket, size: int) -> tuple[bytes, list[int]]:
+    """Receive bytes and descriptors; those are closed in every program. (``socket.recv_fds`` drops its flags before Python 3.13.)
+
+    Raises:
+        OSError: EBADMSG when there were more descriptors than :data:`DESCRIPTORS`; none is kept.
+    """
+    carried = array.array("i")
+    data, ancillary, flags, _ = end.recvmsg(size, socket.CMSG_SPACE(DESCRIPTORS * carried.itemsize), socket.MSG_CMSG_CLOEXEC)
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            carried.frombytes(content[: len(content) - len(content) % carried.itemsize])
+    descriptors = carried.tolist()
+    if flags & socket.MSG_CTRUNC or len(descriptors) > DESCRIPTORS:
+        for descriptor in descriptors:
+            socket.close(descriptor)
+        raise OSError(errno.EBADMSG, "descriptors were lost")
+    return data, descriptors
 
 
 class Request:

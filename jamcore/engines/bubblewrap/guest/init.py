@@ -81,14 +81,14 @@ class Init:
 
     def on_control(self) -> None:
         """Take what the host sent."""
-        data, descriptors, flags, _ = socket.recv_fds(self.control, 1 << 16, frames.DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
-        if not data or flags & socket.MSG_CTRUNC:
+        try:
+            data, descriptors = frames.receive(self.control, 1 << 12)
+            found, self.received = frames.unpack(self.received + data)
+        except (OSError, ValueError):
+            end_everything()
+        if not data:
             end_everything()
         self.descriptors.extend(descriptors)
-        try:
-            found, self.received = frames.unpack(self.received + data)
-        except ValueError:
-            end_everything()
         for verb, ident, number, count in found:
             taken, self.descriptors = self.descriptors[:count], self.descriptors[count:]
             if len(taken) != count:
