@@ -41,6 +41,8 @@ def left_in(app: Path, *beside: Path) -> tuple[str, ...]:
         *(f"mount {point}" for point in sorted(mounts_below((app, *beside)))),
         *(f"temporary {path.relative_to(app)}" for path in _temporary(app)),
         *(f"unpublished pack {path.relative_to(app)}" for path in _unpublished(app)),
+        *(f"unfinished restore {path.relative_to(app)}" for path in sorted(app.glob("runtime-hosts/*/recovery/restoring"))),
+        *(f"staged {path.relative_to(app)}" for path in sorted(app.glob("runtime-hosts/*/recovery/staging/*"))),
         *(
             f"unfinished creation {path.relative_to(app)}"
             for path in sorted(app.glob("cfg/sandbox-owners/pending-cleanups/*.json"))

@@ -194,13 +194,11 @@ class World:
                 tasks.start_soon(self._try_resume, told)
             await self._strike(early=round_.moment.name.endswith("process 1"))
             self.server.release(round_.exchange.gate)
-        if self.victim != "daemon":
+        if self.victim == "daemon":
+            await self.daemon.up()
+        else:
             await parked(self.client, told.ref)
         await self._nothing_left()
-        if self.victim == "daemon":
-            self.daemon.start()
-            await self.daemon.up()
-            await self._nothing_left()
 
     async def _strike(self, *, early: bool) -> None:
         """Wait until the victim is there, which it is but for a room that is coming up, and kill it at once."""
@@ -218,6 +216,7 @@ class World:
         family = self.daemon.family()
         if self.victim == "daemon":
             await to_thread.run_sync(self.daemon.kill)
+            self.daemon.start()  # at once: the next life may see the last one's sandbox dying
             left = await to_thread.run_sync(gone, family)
             assert not left, f"they outlived the daemon: {left}"
         else:
@@ -232,8 +231,7 @@ class World:
         own = {self.daemon.pid}
         left = await to_thread.run_sync(settle, frozenset(p for p in descendants() - self.before if p.pid not in own), 5.0)
         assert not left, f"left behind: {left}"
-        if self.daemon.returncode is None:
-            assert not left_in(self.daemon.app)
+        assert not left_in(self.daemon.app)
 
     # ------------------------------------------------------------------------------------------------------- the way back
 
@@ -315,7 +313,10 @@ async def world(victim: Victim, directory: Path) -> AsyncIterator[World]:
     seed = int(os.environ.get(SEED_VARIABLE) or secrets.randbits(32))
     print(f"\n{SEED_VARIABLE}={seed}  victim: {victim}")
     random_ = random.Random(f"{seed} {victim}")
-    token = lambda: f"{random_.getrandbits(40):010x}"  # noqa: E731
+
+    def token() -> str:
+        return f"{random_.getrandbits(40):010x}"
+
     rounds = tuple(
         Round(n, moment, Exchange.make(f"task {n}", token(), moment.holds), Question.make(f"round {n}", token()))
         for n, moment in enumerate(draw(random_), 1)
