@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable
@@ -18,8 +17,8 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import QueuePool
 
-from jamcore.store.errors import StoreFullError, StoreUnusableError
-from jamcore.store.failures import typed_failures
+from jamcore.store.errors import StoreUnusableError
+from jamcore.store.failures import of_file, typed_failures
 from jamcore.store.fencing import require_epoch, take_over
 from jamcore.store.migrate import upgrade
 from jamcore.store.repos import Context, Fence, Repos
@@ -165,9 +164,7 @@ def _make_private(path: Path, files: Files) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreFullError(detail=errno.errorcode[error.errno]) from error
-        raise StoreUnusableError(detail=f"{error.strerror}: {path}") from error
+        raise of_file(error, "the database file") from error
 
 
 def _require_write_ahead_log(engine: Engine) -> None:

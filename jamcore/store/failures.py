@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,13 @@ def typed_failures() -> Iterator[None]:
         raise _typed(error.orig or error) from error
     except sqlite3.DatabaseError as error:
         raise _typed(error) from error
+
+
+def of_file(error: OSError, what: str) -> StoreFullError | StoreUnusableError:
+    """Return the store's own error for what the file system refused."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreFullError(detail=errno.errorcode[error.errno])
+    return StoreUnusableError(detail=f"{what}: {error}")
 
 
 def is_duplicate(error: IntegrityError) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from sqlalchemy import Engine, inspect, text
 
 from jamcore.store.errors import StoreNewerError, StoreUnusableError
+from jamcore.store.failures import of_file
 from jamcore.system.files import Files
 
 SCRIPTS = Path(__file__).parent / "migrations"
@@ -23,6 +24,7 @@ def upgrade(engine: Engine, files: Files) -> None:
     Raises:
         StoreNewerError: The database knows a version that this code does not.
         StoreUnusableError: It holds tables, and Jam did not make them; or the copy could not be made.
+        StoreFullError: There is no room for the copy or the upgrade.
     """
     found = _found(engine)
     if found == HEAD:
@@ -78,4 +80,4 @@ def _copy(engine: Engine, files: Files, version: str) -> None:
         with path.open("rb") as old, files.replacing(path.with_name(f"{path.name}.before-{version}")) as kept:
             shutil.copyfileobj(old, kept)
     except OSError as error:
-        raise StoreUnusableError(detail=f"no copy before the upgrade: {error}") from error
+        raise of_file(error, "no copy before the upgrade") from error
