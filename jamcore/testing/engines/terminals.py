@@ -12,13 +12,15 @@ from jamcore.testing.engines.box import Box, finish, read_until
 SIZE = TerminalSize(rows=33, columns=101)
 REPORT = """
 import os, signal, sys, time
-def size(*_): print("size", os.get_terminal_size(0).lines, os.get_terminal_size(0).columns, flush=True)
+def say(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # a handler may interrupt a print, not a write
+def size(*_): say("size", os.get_terminal_size(0).lines, os.get_terminal_size(0).columns)
+def interrupted(*_): say("interrupted"); os._exit(7)
 signal.signal(signal.SIGWINCH, size)
-print("tty", all(map(os.isatty, (0, 1, 2))), os.getsid(0) == os.getpid(), flush=True)
+signal.signal(signal.SIGINT, interrupted)
+say("tty", all(map(os.isatty, (0, 1, 2))), os.getsid(0) == os.getpid())
 open("/dev/tty", "w").write("controlling\\n")
-sys.stderr.write("to-error\\n"); sys.stderr.flush()
+os.write(2, b"to-error\\n")
 size()
-signal.signal(signal.SIGINT, lambda *_: (print("interrupted", flush=True), sys.exit(7)))
 while True: time.sleep(600)
 """
 
