@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
+
+from jamcore.testing.daemon import probe_provider
+
+
+@pytest.hookimpl
+def pytest_jam_needs() -> dict[str, Callable[[], str | None]]:
+    """Contribute the need ``codex``: its plugin is installed, and its pinned program can be had here."""
+    return {"codex": partial(probe_provider, "codex")}
 
 
 @pytest.fixture
