@@ -1,0 +1,73 @@
+"""What Jam costs, all in one run, each figure beside the same thing without Jam: ``python -m benchmarks``.
+
+Nothing here is asserted: the figures are read by people, on a machine that they know.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import anyio
+
+from benchmarks.commands import measure_commands
+from benchmarks.sandbox import measure_sandbox
+from benchmarks.table import Row, render
+from benchmarks.turns import measure_turns
+
+PARTS = ("sandbox", "turns", "commands")
+
+
+async def measure(parts: tuple[str, ...], *, rounds: int, turns: int, kills: int) -> list[Row]:
+    """Measure the chosen parts, one after the other."""
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="jam-bench-") as directory:
+        for part in parts:
+            root = Path(directory).resolve() / part
+            root.mkdir(mode=0o700)
+            began = time.monotonic()
+            if part == "sandbox":
+                rows += await measure_sandbox(root, rounds=rounds, created=max(5, rounds // 3))
+            elif part == "turns":
+                rows += await measure_turns(root, turns=turns, kills=kills)
+            else:
+                rows += await measure_commands(root, rounds=max(5, rounds // 3))
+            print(f"{part}: measured in {time.monotonic() - began:.0f} s", file=sys.stderr)
+    return rows
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"what to measure: {', '.join(PARTS)}; default: all")
+    parser.add_argument("--rounds", type=int, default=50, help="how many programs are run in a sandbox, and beside it")
+    parser.add_argument("--turns", type=int, default=50, help="how many turns are counted on each side")
+    parser.add_argument("--kills", type=int, default=8, help="how many times each side is killed")
+    parser.add_argument("--json", action="store_true", help="print data instead of a table")
+    chosen = parser.parse_args()
+    if unknown := set(chosen.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    parts = tuple(part for part in PARTS if not chosen.parts or part in chosen.parts)
+    began = os.getloadavg()[0]
+    rows = anyio.run(lambda: measure(parts, rounds=chosen.rounds, turns=chosen.turns, kills=chosen.kills))
+    machine = {
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "processors": len(os.sched_getaffinity(0)),
+        "load before and after": [round(began, 2), round(os.getloadavg()[0], 2)],
+    }
+    if chosen.json:
+        print(json.dumps({"machine": machine, "rows": [row.as_data() for row in rows]}, indent=2))
+        return
+    print(", ".join(f"{name}: {value}" for name, value in machine.items()))
+    print(render(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""What Jam adds to a turn, and how long a room is away when its daemon dies: each beside the same program spoken to directly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from anyio import to_thread
+
+from benchmarks.direct import DirectCodex, direct_codex
+from benchmarks.model import model_server
+from benchmarks.table import Laps, Row
+from jamcore.control.client import JamClient
+from jamcore.domain import layout
+from jamcore.domain.events import RoomEvent
+from jamcore.domain.requests import EndpointChoice, RoomRequest, TurnRequest
+from jamcore.system.ids import SystemIds
+from jamcore.testing.daemon import DaemonChild, place_toolchain, running_daemon
+
+PROVIDER = "codex"
+WARM_UP = 3
+FIRST_DELTA = "item/agentMessage/delta"
+
+
+@dataclass(slots=True)
+class Sides:
+    """Both sides, each with a thread open."""
+
+    daemon: DaemonChild
+    client: JamClient
+    room: str
+    direct: DirectCodex
+
+    async def attached(self) -> AsyncGenerator[RoomEvent, None]:
+        """Attach to the room as a person would, and return the events to come once the stream stands."""
+        after = (await self.client.room(self.room)).last_seq
+        events = self.client.events(self.room, after=after - 1, follow=True)
+        await anext(events)
+        return events
+
+    async def say(self, events: AsyncIterator[RoomEvent], number: int, until: str) -> float:
+        """Say something in the room and return when the turn's first event of kind ``until`` arrived; reads to the captured turn."""
+        turn = await self.client.say(self.room, TurnRequest(id=SystemIds().uuid(), text=said(number)))
+        seen: float | None = None
+        async for event in events:
+            if event.turn_id != turn.id:
+                continue
+            if event.payload.kind == until and seen is None:
+                seen = time.perf_counter()
+            if event.payload.kind == "turn.state" and event.payload.state in ("captured", "failed", "cut", "interrupted"):
+                if event.payload.state != "captured" or seen is None:
+                    raise RuntimeError(f"the turn ended as {event.payload.state}: {event.payload.detail}")
+                return seen
+        raise RuntimeError("the room's events ended")
+
+
+def said(number: int) -> str:
+    """Return the text of a turn: the same on both sides."""
+    return f"Please look at number {number}."
+
+
+async def measure_turns(root: Path, *, turns: int, kills: int) -> list[Row]:
+    """Alternate turns through Jam and directly, then kill both again and again.
+
+    Args:
+        root: An empty private directory.
+        turns: How many turns on each side are counted.
+        kills: How many kills on each side.
+    """
+    async with both(root) as sides:
+        mine, raw = await _alternate(sides, turns)
+        away, raw_away = await _kill(sides, kills, first=turns + WARM_UP)
+    return [
+        Row("one turn: say to turn.ended at the client", mine.values, "the same, no Jam", raw.values, added=True, aim="+15 ms"),
+        Row("daemon dead to the first delta of a resumed turn", away.values, "program dead, the same", raw_away.values, added=True),
+    ]
+
+
+@asynccontextmanager
+async def both(root: Path) -> AsyncIterator[Sides]:
+    """Start model server, daemon with a room, and the program by itself."""
+    app = root / "app"
+    await place_toolchain(app, PROVIDER)
+    program = next((app / layout.TOOLCHAINS / PROVIDER).glob("*/**/bin/codex"))
+    daemon = DaemonChild(app, private=root / "private")
+    with model_server(root) as url, direct_codex(program.parents[1], root / "direct", url) as direct:
+        async with running_daemon(daemon) as client:
+            view = await client.create_room(RoomRequest(id=_new(), provider=PROVIDER, endpoint=EndpointChoice(origin=url)))
+            await to_thread.run_sync(direct.start)
+            await to_thread.run_sync(direct.open)
+            yield Sides(daemon=daemon, client=client, room=str(view.room.id), direct=direct)
+
+
+async def _alternate(sides: Sides, turns: int) -> tuple[Laps, Laps]:
+    mine, raw = Laps(), Laps()
+    async with aclosing(await sides.attached()) as events:
+        for number in range(turns + WARM_UP):
+            began = time.perf_counter()
+            ended = await sides.say(events, number, "turn.ended")
+            if number >= WARM_UP:
+                mine.add(began, ended)
+            began = time.perf_counter()
+            ended = sides.direct.turn(said(number))
+            if number >= WARM_UP:
+                raw.add(began, ended)
+    return mine, raw
+
+
+async def _kill(sides: Sides, kills: int, *, first: int) -> tuple[Laps, Laps]:
+    away, raw = Laps(), Laps()
+    for number in range(first, first + kills):
+        began = time.perf_counter()
+        sides.daemon.kill()
+        sides.daemon.start()
+        await sides.daemon.up()
+        await sides.client.resume(sides.room)
+        async with aclosing(await sides.attached()) as events:
+            away.add(began, await sides.say(events, number, "text.delta"))
+        began = time.perf_counter()
+        sides.direct.kill()
+        sides.direct.start()
+        sides.direct.resume()
+        raw.add(began, sides.direct.turn(said(number), FIRST_DELTA))
+    return away, raw
+
+
+def _new() -> UUID:
+    return SystemIds().uuid()
