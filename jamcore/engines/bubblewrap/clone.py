@@ -13,6 +13,8 @@ from jamcore.system.process import Finished
 BRANCH = "jam"
 CLONE_TIMEOUT_S = 540.0
 """Less than a create's own limit, so that the reason is git's and not a time-out's."""
+_TRUSTED = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+"""The source may belong to another user than Jam. In the environment, for the git that serves the clone reads no ``-c``."""
 
 
 async def make_clone(source: CloneSource, destination: Path, *, files: Files) -> None:
@@ -46,7 +48,8 @@ async def make_clone(source: CloneSource, destination: Path, *, files: Files) ->
             done = await run_git(
                 *argv,
                 cwd=destination.parent,
-                settings=("protocol.file.allow=always", "safe.directory=*"),
+                settings=("protocol.file.allow=always",),
+                environment=_TRUSTED,
                 timeout_s=CLONE_TIMEOUT_S,
             )
             _require(done)

@@ -24,6 +24,10 @@ _LD_W_ABS, _JEQ_K, _JGE_K, _JSET_K, _RET_K = 0x20, 0x15, 0x35, 0x45, 0x06
 _NR, _ARCH = 0, 4
 
 SET_ID = 0o6000
+CREATES = 0o100 | 0o20000000
+"""O_CREAT and the bit of O_TMPFILE: only with one of them does ``open`` look at its mode, which is else whatever lay in the register."""
+FAMILIES = (1, 2, 10, 16)
+"""AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK, which the network namespace holds. AF_VSOCK, for one, reaches past it."""
 NAMESPACES = 0x7E020080
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME."""
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
@@ -44,7 +48,8 @@ _X86_64 = Machine(
     x32_bit=0x40000000,
     calls=MappingProxyType(
         {
-            "open": 2, "ioctl": 16, "clone": 56, "mkdir": 83, "creat": 85, "chmod": 90, "fchmod": 91, "ptrace": 101, "mknod": 133,
+            "open": 2, "ioctl": 16, "socket": 41, "socketpair": 53, "lookup_dcookie": 212, "fanotify_init": 300,
+            "clone": 56, "mkdir": 83, "creat": 85, "chmod": 90, "fchmod": 91, "syslog": 103, "mknod": 133,
             "pivot_root": 155, "adjtimex": 159, "chroot": 161, "acct": 163, "settimeofday": 164, "mount": 165, "umount2": 166,
             "swapon": 167, "swapoff": 168, "reboot": 169, "iopl": 172, "ioperm": 173, "init_module": 175, "delete_module": 176,
             "quotactl": 179, "clock_settime": 227, "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250,
@@ -59,9 +64,10 @@ _AARCH64 = Machine(
     x32_bit=None,
     calls=MappingProxyType(
         {
+            "lookup_dcookie": 18, "socket": 198, "socketpair": 199, "fanotify_init": 262,
             "ioctl": 29, "mknodat": 33, "mkdirat": 34, "umount2": 39, "mount": 40, "pivot_root": 41, "chroot": 51, "fchmod": 52,
             "fchmodat": 53, "openat": 56, "quotactl": 60, "acct": 89, "unshare": 97, "kexec_load": 104, "init_module": 105,
-            "delete_module": 106, "clock_settime": 112, "ptrace": 117, "reboot": 142, "settimeofday": 170, "adjtimex": 171,
+            "delete_module": 106, "clock_settime": 112, "syslog": 116, "reboot": 142, "settimeofday": 170, "adjtimex": 171,
             "add_key": 217, "request_key": 218, "keyctl": 219, "clone": 220, "swapon": 224, "swapoff": 225, "perf_event_open": 241,
             "open_by_handle_at": 265, "clock_adjtime": 266, "setns": 268, "finit_module": 273, "bpf": 280, "userfaultfd": 282,
             "kexec_file_load": 294,
@@ -84,7 +90,7 @@ REFUSED = (
     "mount_setattr", "add_key", "request_key", "keyctl", "bpf", "perf_event_open", "userfaultfd", "kexec_load", "kexec_file_load",
     "init_module", "finit_module", "delete_module", "open_by_handle_at", "quotactl", "quotactl_fd", "swapon", "swapoff", "reboot",
     "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "iopl", "ioperm", "acct", "io_uring_setup", "io_uring_enter",
-    "io_uring_register",
+    "io_uring_register", "syslog", "lookup_dcookie", "fanotify_init",
 )  # fmt: skip
 MISSING = ("clone3", "openat2")
 """They pass their flags in memory, where a filter cannot look; libraries fall back to ``clone`` and ``openat``."""
@@ -92,10 +98,11 @@ MISSING = ("clone3", "openat2")
 MODE_ARGUMENT: Mapping[str, int] = MappingProxyType(
     {
         "chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mkdir": 1, "mkdirat": 2, "mknod": 1, "mknodat": 2, "creat": 1,
-        "open": 2, "openat": 3,
     }
 )  # fmt: skip
 """Which argument holds the mode: no guest ever makes a set-id file (SEC-1)."""
+OPEN_ARGUMENTS: Mapping[str, tuple[int, int]] = MappingProxyType({"open": (1, 2), "openat": (2, 3)})
+"""Which arguments hold flags and mode."""
 
 
 def machine(name: str | None = None) -> Machine:
@@ -128,10 +135,37 @@ def program(target: Machine) -> bytes:
     for name, argument in MODE_ARGUMENT.items():
         if name in calls:
             code += _when(calls[name], argument, (_JSET_K, SET_ID))
+    for name, (flags, mode) in OPEN_ARGUMENTS.items():
+        if name in calls:
+            code += _when_creating(calls[name], flags, mode)
+    for name in ("socket", "socketpair"):
+        code += _unless(calls[name], 0, FAMILIES, errno.EAFNOSUPPORT)
     code += _when(calls["clone"], 0, (_JSET_K, NAMESPACES))
     code += _when(calls["ioctl"], 1, (_JEQ_K, TIOCSTI), (_JEQ_K, TIOCLINUX))
     code.append((_RET_K, 0, 0, ALLOW))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+def _unless(call: int, argument: int, allowed: tuple[int, ...], error: int) -> list[tuple[int, int, int, int]]:
+    """Refuse ``call`` when the low half of an argument is none of these."""
+    count = len(allowed)
+    body: list[tuple[int, int, int, int]] = [(_LD_W_ABS, 0, 0, 16 + 8 * argument)]
+    body += [(_JEQ_K, count - position, 0, value) for position, value in enumerate(allowed)]
+    body += [(_RET_K, 0, 0, ERRNO | error), (_LD_W_ABS, 0, 0, _NR)]
+    return [(_JEQ_K, 0, len(body), call), *body]
+
+
+def _when_creating(call: int, flags: int, mode: int) -> list[tuple[int, int, int, int]]:
+    """Refuse an ``open`` that would make a file with set-id bits."""
+    body: list[tuple[int, int, int, int]] = [
+        (_LD_W_ABS, 0, 0, 16 + 8 * flags),
+        (_JSET_K, 0, 3, CREATES),
+        (_LD_W_ABS, 0, 0, 16 + 8 * mode),
+        (_JSET_K, 0, 1, SET_ID),
+        (_RET_K, 0, 0, ERRNO | errno.EPERM),
+        (_LD_W_ABS, 0, 0, _NR),
+    ]
+    return [(_JEQ_K, 0, len(body), call), *body]
 
 
 def _when(call: int, argument: int, *tests: tuple[int, int]) -> list[tuple[int, int, int, int]]:

@@ -75,7 +75,7 @@ def send_descriptors(end: socket.socket, data: bytes, descriptors: list[int]) ->
 
 
 def receive(end: socket.socket, size: int) -> tuple[bytes, list[int]]:
-    """Receive bytes and descriptors; those are closed in every program. (``socket.recv_fds`` drops its flags before Python 3.13.)
+    """Receive bytes and descriptors, which are closed in every program; the library's own ``recv_fds`` drops that flag.
 
     Raises:
         OSError: EBADMSG when there were more descriptors than :data:`DESCRIPTORS`; none is kept.
