@@ -1,0 +1,119 @@
+"""Registered kinds, and what start-up does with what had not ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+from uuid import UUID
+
+import pytest
+
+from jamcore.domain.errors import FaultError
+from jamcore.domain.operations import OnRestart
+from jamcore.domain.records import Record
+from jamcore.journal.replay import ActionFailedError, ActionRegistry, UnknownActionError
+from jamcore.journal.runner import UnreadableActionError
+from jamcore.journal.steps import Action, Step
+from jamcore.testing.crash import KillAt, Killed
+
+if TYPE_CHECKING:
+    from tests.unit.journal.conftest import Lives
+
+
+class Empty(Record):
+    """Nothing to say."""
+
+
+async def nothing(record: Empty) -> Empty:
+    """Do nothing."""
+    return record
+
+
+def step(name: str, rule: OnRestart = OnRestart.REPLAY) -> Step[Empty]:
+    """Return a step."""
+    return Step(name, nothing, rule)
+
+
+@pytest.mark.guarantee("START-6")
+def test_an_action_without_its_rules_cannot_exist() -> None:
+    """No steps, two of a name, one that nothing observes, one without a restart rule, a name that is none: refused when it is made."""
+    for steps in (
+        [],
+        [step("a"), step("a")],
+        [step("a", OnRestart.OBSERVE_THEN_FINISH)],
+        [step("A b")],
+        [step("a.b")],
+        [step("x" * 49)],
+    ):
+        with pytest.raises(ValueError, match="kind"):
+            Action("kind", Empty, steps)
+    with pytest.raises(ValueError, match="Kind"):
+        Action("Kind", Empty, [step("a")])
+    with pytest.raises(TypeError):
+        Step("a", nothing)  # type: ignore[call-arg]
+
+
+def test_a_kind_is_registered_once() -> None:
+    """A second action of a kind is a programming error; the registry names all its boundaries."""
+    registry = ActionRegistry()
+    registry.register(Action("b", Empty, [step("one")]))
+    registry.register(Action("a", Empty, [step("two")]))
+    with pytest.raises(ValueError, match="already"):
+        registry.register(Action("b", Empty, [step("other")]))
+    assert registry.kinds() == ("a", "b")
+    assert registry.crash_points()[:2] == ("a.begun", "a.two.intended")
+    assert ActionRegistry().kinds() == ()
+
+
+@dataclass(eq=False)
+class SpoiltError(FaultError):
+    """For this test."""
+
+    code: ClassVar[str] = "fault.spoilt"
+
+
+@pytest.mark.guarantee("START-1", "START-2")
+async def test_one_bad_action_stops_no_other(lives: Lives) -> None:
+    """Of five that had not ended each is tried; each failure is returned by type; the good ones are finished, the bad ones stay."""
+
+    async def spoil(record: Empty) -> Empty:
+        raise SpoiltError
+
+    async def err(record: Empty) -> Empty:
+        raise KeyError("no type of its own")
+
+    bad, worse = (
+        Action("bad", Empty, [Step("s", spoil, OnRestart.REPLAY)]),
+        Action("worse", Empty, [Step("s", err, OnRestart.REPLAY)]),
+    )
+    unknown, move = Action("unknown", Empty, [step("s")]), lives.world.action()
+    names = {UUID(int=1): bad, UUID(int=2): worse, UUID(int=3): unknown}
+    async with lives.live() as life:
+        for identifier, action in names.items():
+            await life.journal.begin(identifier, action.kind, "{}")
+        await life.journal.begin(UUID(int=4), "bad", '{"of": "another form"}')
+    async with lives.live(KillAt("move.pay.acted")) as life:
+        with pytest.raises(Killed):
+            await life.runner.run(move, lives.identifier, lives.begin)
+    registry = ActionRegistry()
+    for action in (bad, worse):
+        registry.register(action)
+    registry.register(move)
+    async with lives.live() as life:
+        failed = {identifier: type(error) for identifier, error in await registry.replay(life.journal, life.runner)}
+        assert failed == {
+            UUID(int=1): SpoiltError,
+            UUID(int=2): ActionFailedError,
+            UUID(int=3): UnknownActionError,
+            UUID(int=4): UnreadableActionError,
+        }
+        assert {found[0] for found in await life.journal.running()} == set(failed)
+    assert lives.world.acts == ["copy", "pay", "remove"]
+    lives.world.check()
+
+
+async def test_replay_with_nothing_to_do_does_nothing(lives: Lives) -> None:
+    """The usual start."""
+    async with lives.live() as life:
+        await life.runner.run(lives.world.action(), lives.identifier, lives.begin)
+        assert await ActionRegistry().replay(life.journal, life.runner) == ()
