@@ -13,6 +13,8 @@ WAITING = "D"
 FREEZE_LIMIT_S = 5.0
 """How long a process may take to stand still: a long write to a slow disk is finished first."""
 LOOK_S = 0.0005
+VFORK_LIMIT_S = 0.05
+"""How long a child of ``vfork`` may take to start its program when it is let go on: a millisecond, more on a busy machine."""
 VFORK_LOOKS = 10
 """So many looks in a row at nothing but processes that wait in the kernel make a stopped child of ``vfork`` likely."""
 
@@ -104,7 +106,7 @@ def freeze(own: set[int]) -> tuple[int, set[int]]:
     while True:
         everyone(signal.SIGSTOP)
         entries = scan()
-        moving = [entry for entry in entries if not _is_still(entry)]
+        moving = [(entry, left) for entry in entries if (left := _moving(entry))]
         # Twice in a row: what was being forked during the first look is stopped by the second signal.
         calm = calm + 1 if not moving else 0
         if calm == 2:
@@ -112,9 +114,9 @@ def freeze(own: set[int]) -> tuple[int, set[int]]:
         if time.monotonic() > deadline:
             thaw(before)
             return -1, before
-        waiting = waiting + 1 if moving and all(entry.state == WAITING for entry in moving) else 0
+        waiting = waiting + 1 if moving and all(left <= {WAITING} for _, left in moving) else 0
         if waiting >= VFORK_LOOKS:
-            _let_vfork_finish(moving, entries)
+            _let_vfork_finish([entry for entry, _ in moving], entries)
             waiting = 0
         time.sleep(LOOK_S)
 
@@ -126,21 +128,31 @@ def thaw(before: set[int]) -> None:
             send(entry.pid, signal.SIGCONT)
 
 
-def _is_still(entry: Entry) -> bool:
+def _moving(entry: Entry) -> set[str]:
+    """Return the states of those threads that do not stand still; none: the process does, or is gone.
+
+    The first thread alone says little: the one that calls ``vfork`` is any, and waits while the others stand still.
+    """
     if entry.threads <= 1 or entry.state in DEAD:
-        return entry.state in STOPPED or entry.state in DEAD
-    try:
-        threads = os.listdir(f"/proc/{entry.pid}/task")
-    except OSError:
-        return True  # it ended
-    states = [fields[0] for thread in threads if (fields := _stat(f"/proc/{entry.pid}/task/{thread}/stat"))]
-    return all(state in STOPPED or state in DEAD for state in states)
+        states = [entry.state]
+    else:
+        try:
+            threads = os.listdir(f"/proc/{entry.pid}/task")
+        except OSError:
+            return set()  # it ended
+        states = [fields[0] for thread in threads if (fields := _stat(f"/proc/{entry.pid}/task/{thread}/stat"))]
+    return {state for state in states if state not in STOPPED and state not in DEAD}
 
 
 def _let_vfork_finish(waiting: list[Entry], entries: list[Entry]) -> None:
-    """The caller of ``vfork`` cannot stop before its child has started another program; a child that was stopped just then goes on."""
+    """The caller of ``vfork`` cannot stop before its child has started another program; a child that was stopped just then goes on.
+
+    It gets time until its caller has returned, so that it is not stopped again before it could do anything on a busy machine.
+    """
     parents = {entry.pid for entry in waiting}
     for entry in entries:
         if entry.parent in parents and entry.state in STOPPED:
             send(entry.pid, signal.SIGCONT)
-    time.sleep(LOOK_S)
+    deadline = time.monotonic() + VFORK_LIMIT_S
+    while time.monotonic() < deadline and any(WAITING in _moving(entry) for entry in waiting):
+        time.sleep(LOOK_S)
