@@ -2,79 +2,52 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from uuid import UUID
 
 from anyio import to_thread
 
-from jamcore.daemon.enginehouse import EngineHouse
-from jamcore.daemon.views import RoomRecords, room_records
+from jamcore.daemon.views import room_records
 from jamcore.domain import layout
 from jamcore.domain.changes import ChangeRequest
 from jamcore.domain.errors import ConflictError
-from jamcore.domain.events import RoomEvent
-from jamcore.domain.plan import Plan
 from jamcore.domain.requests import ChangeView
-from jamcore.journal.points import CrashPoints
-from jamcore.runs.change_request import PATCH, ChangeBuilder, ChangeMaterial
-from jamcore.runtime.worktree import BASE, WorkTrees
-from jamcore.store import Repos, Store
-from jamcore.system.clock import Clock
+from jamcore.journal.runner import Runner
+from jamcore.journal.steps import Action
+from jamcore.runs.change_action import ChangeIntent, ChangeSources
+from jamcore.runs.change_request import PATCH
+from jamcore.store import Store
 
 SHOWN_BYTES = 1 << 20
 """How much of a patch is shown; the whole is in the package's file."""
-EVENTS_LIMIT = 1_000_000
-"""Events that one transcript holds at the most."""
 
 
 class Changes:
     """See :class:`~jamcore.daemon.services.ChangeService`."""
 
-    def __init__(
-        self,
-        app: Path,
-        *,
-        store: Store,
-        engines: EngineHouse,
-        work_trees: WorkTrees,
-        builder: ChangeBuilder,
-        clock: Clock,
-        crash: CrashPoints,
-    ) -> None:
+    def __init__(self, app: Path, *, store: Store, runner: Runner, action: Action[ChangeIntent], sources: ChangeSources) -> None:
         self._app = app
         self._store = store
-        self._engines = engines
-        self._work_trees = work_trees
-        self._builder = builder
-        self._clock = clock
-        self._crash = crash
+        self._runner = runner
+        self._action = action
+        self._sources = sources
 
     async def build(self, ref: str, identifier: UUID) -> ChangeRequest:
-        """Build the package and record it. The package is published by one rename before its row, which an exact retry repairs.
+        """Build the package and record it, as a journaled action: what is cut is finished by an exact retry or the next start.
 
         Raises:
             ConflictError: The id belongs to another room's change request.
-            JamError: The work tree cannot be read, or the disk refused.
+            JamError, OSError: The work tree cannot be read, or the disk refused.
         """
         records = await self._store.read(lambda repos: room_records(repos, repos.rooms.find(ref)))
         if known := await self._store.read(lambda repos: repos.changes.find_id(identifier)):
             if known.room_id != records.room.id:
                 raise ConflictError(kind="change request", ref=str(identifier), problem="the id was used for another room")
             return known
-        engine = self._engines.get(records.host.engine)
-        git = self._work_trees.review(records.host, records.workspace, engine)
-        await git.prepare()
-        tree = await git.snapshot()
-        self._crash.reach("change.snapshot")
-        base = await git.kept(BASE) or tree
-        await git.keep(f"change-{identifier}", tree)
-        self._crash.reach("change.kept")
-        material = await self._store.read(partial(self._material, records, identifier))
-        change = await self._builder.build(material, git, base=base, tree=tree)
-        await self._store.transact(lambda repos: repos.changes.insert(change))
-        self._crash.reach("change.recorded")
-        return change
+        intent = ChangeIntent(id=identifier, room_id=records.room.id, session_id=records.session.id)
+        await self._sources.review(intent)  # a work tree that cannot be reached is refused before anything is begun
+        await self._runner.run(self._action, identifier, intent)
+        return await self._store.read(lambda repos: repos.changes.find(str(identifier)))
 
     async def list(self) -> tuple[ChangeRequest, ...]:
         """Return all, newest first."""
@@ -92,26 +65,3 @@ class Changes:
 
         patch, truncated = await to_thread.run_sync(read)
         return ChangeView(change=change, directory=str(directory), patch=patch, patch_truncated=truncated)
-
-    def _material(self, records: RoomRecords, identifier: UUID, repos: Repos) -> ChangeMaterial:
-        session, host = records.session, records.host
-        plan = Plan.model_validate_json(host.plan_json)
-        turns = tuple(repos.turns.of_session(session.id))
-        events: list[RoomEvent] = []
-        while len(events) < EVENTS_LIMIT and (page := repos.events.after(records.room.id, events[-1].seq if events else 0, 1000)):
-            events.extend(page)
-        return ChangeMaterial(
-            id=identifier,
-            room_id=records.room.id,
-            session_id=session.id,
-            objective=turns[0].text if turns else "",
-            provider=host.provider,
-            provider_version=plan.toolchain.version if plan.toolchain else "unknown",
-            engine=host.engine,
-            base_commit=records.workspace.commit,
-            turns=turns,
-            events=tuple(events),
-            checkpoints=tuple(repos.checkpoints.of_host(host.id)),
-            resumptions=tuple(repos.observations.of_session(session.id)),
-            created_at=self._clock.now(),
-        )

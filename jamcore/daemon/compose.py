@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
+from jamcore.daemon.change_sources import StoredSources
 from jamcore.daemon.changes import Changes
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse
@@ -22,7 +24,10 @@ from jamcore.daemon.system import SystemStatus
 from jamcore.domain import layout
 from jamcore.engines.port import EngineContext
 from jamcore.engines.registry import EngineRegistry
+from jamcore.journal.replay import ActionRegistry
+from jamcore.journal.runner import Runner
 from jamcore.plugins.manager import ProviderManager
+from jamcore.runs.change_action import change_action
 from jamcore.runs.change_request import ChangeBuilder
 from jamcore.runtime.allocator import Allocator
 from jamcore.runtime.feed import RoomFeed
@@ -30,7 +35,7 @@ from jamcore.runtime.pool import worker_pool
 from jamcore.runtime.provision import SessionProvisioner
 from jamcore.runtime.worktree import WorkTrees
 from jamcore.sandbox.toolchain import Toolchains
-from jamcore.store import open_store
+from jamcore.store import StoreJournal, open_store
 from jamcore.system.tasks import owned_tasks
 from jamcore.workspace.provision import Provisioner
 
@@ -85,17 +90,23 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             provisioner=provisioner,
             clock=options.clock,
         )
-        changes = Changes(
-            options.app,
+        journal = StoreJournal(store)
+        runner = Runner(journal, options.crash)
+        sources = StoredSources(store=store, engines=engines, work_trees=work_trees, clock=options.clock)
+        action = change_action(ChangeBuilder(options.app, files=options.files, crash=options.crash), sources)
+        actions = ActionRegistry()
+        actions.register(action)
+        changes = Changes(options.app, store=store, runner=runner, action=action, sources=sources)
+        runs = Runs(store=store, rooms=rooms, changes=changes, feed=feed, tasks=tasks)
+        recovery = Recovery(
+            options,
             store=store,
             engines=engines,
-            work_trees=work_trees,
-            builder=ChangeBuilder(options.app, files=options.files, crash=options.crash),
-            clock=options.clock,
-            crash=options.crash,
+            hosts=hosts,
+            provisioner=provisioner,
+            runs=runs,
+            unfinished=partial(actions.replay, journal, runner),
         )
-        runs = Runs(store=store, rooms=rooms, changes=changes, feed=feed, tasks=tasks)
-        recovery = Recovery(options, store=store, engines=engines, hosts=hosts, provisioner=provisioner, runs=runs)
         status.remember(await start_up(recovery.steps()))
         stack.callback(feed.announce_all)
         yield Services(

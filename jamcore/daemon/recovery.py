@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 from anyio import to_thread
@@ -33,6 +34,7 @@ class Recovery:
         hosts: HostWorkers,
         provisioner: SessionProvisioner,
         runs: Runs,
+        unfinished: Callable[[], Awaitable[Problems]],
     ) -> None:
         self._options = options
         self._store = store
@@ -40,6 +42,7 @@ class Recovery:
         self._hosts = hosts
         self._provisioner = provisioner
         self._runs = runs
+        self._unfinished = unfinished
 
     def steps(self) -> tuple[StartStep, ...]:
         """Return the steps in their order."""
@@ -47,7 +50,7 @@ class Recovery:
             self._clean_ups,
             self._left_hosts,
             self._publications,
-            self._provisioner.replay,
+            self._workspaces,
             self._interrupted_writes,
             self._unfinished_runs,
         )
@@ -88,6 +91,10 @@ class Recovery:
             except JamError as error:
                 problems.append((host, error))
         return tuple(problems)
+
+    async def _workspaces(self) -> Problems:
+        """Finish provisions, then every journaled action that was cut."""
+        return (*await self._provisioner.replay(), *await self._unfinished())
 
     async def _interrupted_writes(self) -> Problems:
         """Remove temporary files and half-made packages; what is built again is built anew."""

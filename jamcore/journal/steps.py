@@ -73,5 +73,10 @@ class Action(Generic[R]):
 
     def crash_points(self) -> tuple[str, ...]:
         """Return every boundary in the order in which a run passes them; one durable effect lies between two (WS-12)."""
-        inner = (f"{step.name}.{edge}" for step in self.steps for edge in EDGES)
-        return tuple(f"{self.kind}.{edge}" for edge in (BEGUN, *inner, ENDED))
+        return boundaries(self.kind, [step.name for step in self.steps])
+
+
+def boundaries(kind: str, steps: Sequence[str]) -> tuple[str, ...]:
+    """Return the boundaries of a kind with these steps, in order: for a module that names its action's before it can make one."""
+    inner = (f"{step}.{edge}" for step in steps for edge in EDGES)
+    return tuple(f"{kind}.{edge}" for edge in (BEGUN, *inner, ENDED))

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import ClassVar
 from uuid import UUID
 
 from anyio import to_thread
@@ -14,6 +15,7 @@ from anyio import to_thread
 from jamcore.domain import layout
 from jamcore.domain.changes import ChangedPath, ChangeRequest, EvidenceFile
 from jamcore.domain.continuity import Checkpoint, Observation
+from jamcore.domain.errors import FaultError
 from jamcore.domain.events import CommandFinished, RoomEvent
 from jamcore.domain.limits import PATCH_BYTES
 from jamcore.domain.records import Record
@@ -27,8 +29,19 @@ PATCH = "change.patch"
 TRANSCRIPT = "transcript.jsonl"
 EVIDENCE = "evidence.json"
 METADATA = "change.json"
-CHANGE_POINTS = ("change.snapshot", "change.kept", "change.begun", "change.written", "change.published", "change.recorded")
-"""The boundaries of building one, in order: the work tree's tree, its name, the patch, the whole package, its own name, its row."""
+PATCHED, WRITTEN = "change-request.package.patched", "change-request.package.written"
+"""Boundaries within the writing of a package, before it has its name: the patch is there; all of it is there."""
+
+
+@dataclass(eq=False)
+class ChangePackageError(FaultError):
+    """A published package is damaged; it is kept as it is, and nothing is built over it."""
+
+    code: ClassVar[str] = "change.package_unreadable"
+    hint: ClassVar[str] = "Move the directory of this change request aside, then ask again."
+
+    change: str
+    problem: str
 
 
 class CommandEvidence(Record):
@@ -82,16 +95,36 @@ class ChangeBuilder:
         self._files = files
         self._crash = crash or NoCrash()
 
+    def published(self, identifier: UUID) -> ChangeRequest | None:
+        """Return the package of an id, or ``None`` if none was published.
+
+        Raises:
+            ChangePackageError: One was, and it cannot be read as this change request.
+        """
+        directory = self._app / layout.change(identifier)
+        if not directory.exists():
+            return None
+        try:
+            change = ChangeRequest.model_validate_json((directory / METADATA).read_bytes())
+        except (OSError, ValueError) as error:
+            raise ChangePackageError(
+                change=str(identifier), problem=f"{METADATA} cannot be read: {type(error).__name__}"
+            ) from error
+        if change.id != identifier:
+            raise ChangePackageError(change=str(identifier), problem=f"it is the package of {change.id}")
+        return change
+
     async def build(self, material: ChangeMaterial, git: ReviewGit, *, base: str, tree: str) -> ChangeRequest:
         """Write and publish the package, or return what is already published under its id.
 
         Raises:
             ReviewGitError: Git could not compare the trees.
+            ChangePackageError: What is published cannot be read.
             OSError: The disk refused; nothing is published.
         """
+        if known := await to_thread.run_sync(self.published, material.id):
+            return known
         final = self._app / layout.change(material.id)
-        if final.exists():
-            return read_package(final)
         partial = final.with_name(f".{final.name}.partial")
         patch, truncated = await git.patch(base, tree, limit=PATCH_BYTES)
         await to_thread.run_sync(self._begin, partial, patch)
@@ -117,7 +150,7 @@ class ChangeBuilder:
         self._files.remove_tree(partial)
         self._files.make_private(partial)
         self._files.write_atomic(partial / PATCH, patch)
-        self._crash.reach("change.begun")
+        self._crash.reach(PATCHED)
 
     def _publish(
         self, partial: Path, material: ChangeMaterial, evidence: Evidence, paths: tuple[ChangedPath, ...]
@@ -137,19 +170,9 @@ class ChangeBuilder:
             created_at=material.created_at,
         )
         self._files.write_atomic(partial / METADATA, _pretty(change))
-        self._crash.reach("change.written")
+        self._crash.reach(WRITTEN)
         self._files.rename(partial, self._app / layout.change(material.id))
-        self._crash.reach("change.published")
         return change
-
-
-def read_package(directory: Path) -> ChangeRequest:
-    """Read a published package's metadata.
-
-    Raises:
-        OSError, ValueError: It is not there or not readable.
-    """
-    return ChangeRequest.model_validate_json((directory / METADATA).read_bytes())
 
 
 def describe_all(changes: tuple[RawChange, ...], patch: bytes) -> tuple[ChangedPath, ...]:

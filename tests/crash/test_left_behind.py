@@ -30,7 +30,7 @@ from jamcore.domain.errors import JamError
 from jamcore.domain.limits import FINALISE_TIMEOUT_S
 from jamcore.domain.requests import EndpointChoice, RoomRequest, TurnRequest
 from jamcore.domain.sessions import Turn, TurnState
-from jamcore.runs.change_request import CHANGE_POINTS
+from jamcore.runs.change_action import CHANGE_POINTS
 from jamcore.sandbox.ensure import CREATE_POINTS
 from jamcore.system.ids import SystemIds
 from jamcore.testing.daemon import DaemonChild, gone, kill, parked, place_toolchain, room_event, running_daemon, until, victims

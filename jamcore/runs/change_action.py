@@ -1,0 +1,146 @@
+"""Building a change request as a journaled action: a retry and a restart end in the same package and one row (WS-11, WS-12).
+
+The tree is named before anything is written from it, the package is published by one rename, and the row follows. Each of the three can be
+asked for in the world or repeated without harm, so a restart goes on from where the last life was cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar, Protocol
+from uuid import UUID
+
+from anyio import to_thread
+
+from jamcore.domain.changes import ChangeRequest
+from jamcore.domain.errors import FaultError
+from jamcore.domain.operations import OnRestart
+from jamcore.domain.records import Record
+from jamcore.journal.steps import Action, Observed, Step, boundaries
+from jamcore.runs.change_request import PATCHED, WRITTEN, ChangeBuilder, ChangeMaterial, ChangePackageError
+from jamcore.workspace.review import ReviewGit
+
+KIND = "change-request"
+SNAPSHOT, PACKAGE, RECORD = "snapshot", "package", "record"
+CHANGE_POINTS = (*boundaries(KIND, (SNAPSHOT, PACKAGE, RECORD)), PATCHED, WRITTEN)
+"""Every boundary of building one; the last two lie within the writing of the package."""
+
+
+@dataclass(eq=False)
+class TreeLostError(FaultError):
+    """The tree that a change request was begun with has lost its name in the review repository."""
+
+    code: ClassVar[str] = "change.tree_lost"
+    hint: ClassVar[str] = "Ask for another change request: the work tree itself was not touched."
+
+    change: str
+
+
+class ChangeIntent(Record):
+    """What is built, and what is known of it so far.
+
+    Attributes:
+        id: The change request's own; the caller chose it.
+        room_id: Whose work it is.
+        session_id: Whose work tree it is.
+        created_at: When it was asked for; known before the tree is taken.
+        base: The tree to compare with.
+        tree: The work tree as it was.
+        last_seq: The room's last event at that time; the transcript ends there.
+    """
+
+    id: UUID
+    room_id: UUID
+    session_id: UUID
+    created_at: datetime | None = None
+    base: str | None = None
+    tree: str | None = None
+    last_seq: int | None = None
+
+
+class ChangeSources(Protocol):
+    """What the action needs of whoever composes it."""
+
+    def now(self) -> datetime:
+        """Return the time."""
+
+    async def review(self, intent: ChangeIntent) -> ReviewGit:
+        """Return Jam's own git view of the session's work tree; JamError when it cannot be reached."""
+
+    async def last_seq(self, intent: ChangeIntent) -> int:
+        """Return the number of the room's last event."""
+
+    async def base(self, git: ReviewGit) -> str | None:
+        """Return the tree that the session began with, if it was kept."""
+
+    async def material(self, intent: ChangeIntent) -> ChangeMaterial:
+        """Return what else goes into the package: the transcript up to the intent's ``last_seq``."""
+
+    async def insert(self, change: ChangeRequest) -> None:
+        """Keep the row, durably; the same again is fine."""
+
+
+def change_action(builder: ChangeBuilder, sources: ChangeSources) -> Action[ChangeIntent]:
+    """Return the action."""
+    steps = _Steps(builder, sources)
+    return Action(
+        KIND,
+        ChangeIntent,
+        (
+            Step(SNAPSHOT, steps.snapshot, OnRestart.OBSERVE_THEN_FINISH, intend=steps.timed, observe=steps.kept),
+            Step(PACKAGE, steps.package, OnRestart.OBSERVE_THEN_FINISH, observe=steps.published),
+            Step(RECORD, steps.record, OnRestart.REPLAY),
+        ),
+    )
+
+
+def tree_name(identifier: UUID) -> str:
+    """Return the name under which the tree of a change request is kept."""
+    return f"change-{identifier}"
+
+
+class _Steps:
+    """The effects of the three steps, and what the world says of them."""
+
+    def __init__(self, builder: ChangeBuilder, sources: ChangeSources) -> None:
+        self._builder = builder
+        self._sources = sources
+
+    def timed(self, intent: ChangeIntent) -> ChangeIntent:
+        return intent.model_copy(update={"created_at": self._sources.now()})
+
+    async def snapshot(self, intent: ChangeIntent) -> ChangeIntent:
+        git = await self._sources.review(intent)
+        await git.prepare()
+        tree = await git.snapshot()
+        await git.keep(tree_name(intent.id), tree)
+        return await self._taken(intent, git, tree)
+
+    async def kept(self, intent: ChangeIntent) -> Observed[ChangeIntent]:
+        git = await self._sources.review(intent)
+        await git.prepare()
+        tree = await git.kept(tree_name(intent.id))
+        return Observed(done=False, record=intent) if tree is None else Observed(True, await self._taken(intent, git, tree))
+
+    async def _taken(self, intent: ChangeIntent, git: ReviewGit, tree: str) -> ChangeIntent:
+        base = await self._sources.base(git) or tree
+        last = await self._sources.last_seq(intent)
+        return intent.model_copy(update={"tree": tree, "base": base, "last_seq": last})
+
+    async def package(self, intent: ChangeIntent) -> ChangeIntent:
+        git = await self._sources.review(intent)
+        if intent.tree is None or intent.base is None or await git.kept(tree_name(intent.id)) != intent.tree:
+            raise TreeLostError(change=str(intent.id))
+        await self._builder.build(await self._sources.material(intent), git, base=intent.base, tree=intent.tree)
+        return intent
+
+    async def published(self, intent: ChangeIntent) -> Observed[ChangeIntent]:
+        return Observed(await to_thread.run_sync(self._builder.published, intent.id) is not None, intent)
+
+    async def record(self, intent: ChangeIntent) -> ChangeIntent:
+        change = await to_thread.run_sync(self._builder.published, intent.id)
+        if change is None:
+            raise ChangePackageError(change=str(intent.id), problem="it is not there any more")
+        await self._sources.insert(change)
+        return intent
