@@ -92,6 +92,7 @@ async def running(
         stack.push_async_callback(sandbox.stop)
         words = Words(errors)
         tasks.start_soon(sandbox.serve)
+        tasks.start_soon(sandbox.watch)
         tasks.start_soon(hand_over, relay, accept)
         tasks.start_soon(words.collect)
         with anyio.move_on_after(limit_s):

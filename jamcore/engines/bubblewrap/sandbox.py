@@ -124,6 +124,11 @@ class RunningSandbox:
         finally:
             self._end()
 
+    async def watch(self) -> None:
+        """Wait for the outer process. Killed alone it may leave process 1 behind, which then sees the end of its socket and ends."""
+        await self.child.wait()
+        self._control.close()
+
     async def wait_ready(self) -> None:
         """Wait for process 1's first word, or for the end."""
         await self._ready.wait()
