@@ -137,6 +137,19 @@ class HostView(Protocol):
 
 
 @runtime_checkable
+class Proves(Protocol):
+    """The engine keeps ``SandboxSpec.proof`` with the sandbox, in a place of its own that no guest can write (OWN-8)."""
+
+    async def proof(self, name: str) -> str:
+        """Return the proof that the sandbox was created with; empty when there was none.
+
+        Raises:
+            SandboxGoneError: No such sandbox.
+            EngineUnknownError: It cannot be said.
+        """
+
+
+@runtime_checkable
 class Clones(Protocol):
     """CLONE: ``SandboxSpec.clone`` is honoured by ``create``."""
 
@@ -180,5 +193,6 @@ __all__ = [
     "Freezes",
     "GuestProcess",
     "HostView",
+    "Proves",
     "Reaches",
 ]

@@ -14,6 +14,8 @@ _REFUSED = (
     b"Creating new namespace failed",
     b"setting up uid map",
 )
+_NO_SUCH_USER = (b"setresuid failed", b"setresgid failed", b"setgroups failed")
+"""Root's stage cannot become an unprivileged user: this root is one of a user namespace that has too few users."""
 _SETTINGS = (
     ("/proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"),
     ("/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces=15000"),
@@ -25,6 +27,9 @@ def explain(said: bytes) -> EngineUnavailableError | EngineFailedError:
     """Return the error for a sandbox that did not come up, from what bwrap wrote."""
     if any(words in said for words in _REFUSED):
         return namespaces_refused()
+    if any(words in said for words in _NO_SUCH_USER):
+        reason = "this root belongs to a container that lacks the users which sandboxes run as"
+        return EngineUnavailableError(engine=ENGINE, reason=reason, setting="run Jam as an ordinary user")
     detail = said.decode(errors="replace").strip()[-300:]
     return EngineFailedError(engine=ENGINE, operation="start", detail=detail or "it ended without a word")
 

@@ -152,6 +152,10 @@ class BubblewrapEngine:
                 return found
         raise EngineFailedError(engine=ENGINE, operation="host-view", detail=f"no mount holds {guest_path}")
 
+    async def proof(self, name: str) -> str:
+        """See the port."""
+        return self._need(name).spec.proof
+
     async def inspect_clone(self, name: str) -> CloneSource:
         """See the port."""
         clone = self._need(name).spec.clone

@@ -57,7 +57,7 @@ async def _namespaces(machine: HostMachine) -> Finding:
         subject=f"engine {ENGINE}",
         ok=False,
         detail=reason,
-        hint=f"Run `{setting}` as root." if setting else "Allow user namespaces on this machine.",
+        hint=f"As root: {setting}" if setting else "Allow user namespaces on this machine.",
     )
 
 

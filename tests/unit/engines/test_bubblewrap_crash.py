@@ -28,7 +28,7 @@ from jamcore.engines.bubblewrap.records import SandboxRecords, open_process
 from jamcore.engines.port import EngineContext
 from jamcore.system.files import Files
 from jamcore.system.pipes import PipeReader
-from jamcore.system.process import spawned
+from jamcore.system.process import run_bounded, spawned
 from jamcore.testing.engines.box import Box, eventually
 from jamcore.testing.guards import Process, descendants, settle
 
@@ -186,3 +186,36 @@ async def test_a_year_of_sandboxes_leaves_no_descriptor(engine: BubblewrapEngine
     for _ in range(3):
         await life()
     assert len(tuple(Path("/proc/self/fd").iterdir())) == before
+
+
+PROBE = """
+import anyio
+from jamcore.engines.bubblewrap.health import probe
+health = anyio.run(probe)
+print(health.usable, health.findings[0].detail, "|", health.findings[0].hint)
+"""
+NO_NAMESPACES = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
+
+
+@pytest.mark.guarantee("CAP-1")
+@pytest.mark.parametrize(
+    ("options", "before", "said"),
+    [
+        (("--map-user=1234", "--map-group=1234", "--keep-caps"), NO_NAMESPACES, "user.max_user_namespaces"),
+        (("--map-root-user",), 'exec "$@"', "container that lacks the users"),
+    ],
+)
+async def test_a_machine_that_refuses_is_told_with_its_setting(options: tuple[str, ...], before: str, said: str) -> None:
+    """In a user namespace that forbids further ones, and as the root of a container: the answer names what to change."""
+    source = str(Path(bringup.__file__).parents[3])
+    program = (sys.executable, "-c", PROBE)
+    done = await run_bounded(
+        ("/usr/bin/unshare", "--user", *options, "--", "/bin/sh", "-c", before, "sh", *program),
+        cwd="/",
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": source},
+        limit_bytes=10_000,
+        timeout_s=30,
+    )
+    text = (done.stdout + done.stderr).decode()
+    assert text.startswith("False"), text
+    assert said in text

@@ -82,6 +82,7 @@ def test_descriptors_beyond_the_bound_are_refused_and_none_is_kept() -> None:
         b"bwrap: No permissions to create a new namespace, likely because the kernel does not allow non-privileged user namespaces.",
         b"bwrap: Creating new namespace failed: No space left on device",
         b"bwrap: setting up uid map: Permission denied",
+        b"setpriv: setresuid failed: Invalid argument",
     ],
 )
 def test_refused_namespaces_are_told_from_other_failures(said: bytes) -> None:
