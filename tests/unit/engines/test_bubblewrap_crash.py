@@ -194,7 +194,9 @@ from jamcore.engines.bubblewrap.health import probe
 health = anyio.run(probe)
 print(health.usable, health.findings[0].detail, "|", health.findings[0].hint)
 """
-NO_NAMESPACES = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
+NO_NAMESPACES = """
+echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --ambient-caps=-all --inh-caps=-all -- "$@"
+"""
 
 
 @pytest.mark.guarantee("CAP-1")
