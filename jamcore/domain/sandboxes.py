@@ -69,7 +69,8 @@ class SandboxSpec(Record):
 
     ``guest_disk`` is a private host directory, made by the core, that becomes the sandbox's own lasting disk: the guest's home,
     and the clone when there is one. ``reach_ports`` are guest loopback TCP ports whose connections arrive on the host.
-    ``environment`` is the base environment of every exec and holds no secret.
+    ``environment`` is the base environment of every exec and holds no secret. ``proof`` is the owner's nonce, for engines that keep it
+    where no guest can write (OWN-8); it is not the guest's copy, which is written once the sandbox runs (OWN-1).
     """
 
     name: str
@@ -79,6 +80,7 @@ class SandboxSpec(Record):
     environment: tuple[tuple[str, str], ...] = ()
     resources: Resources = Resources()
     reach_ports: tuple[int, ...] = ()
+    proof: str = ""
 
 
 class TerminalSize(Record):

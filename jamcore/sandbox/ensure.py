@@ -77,7 +77,7 @@ async def _create(ownership: Ownership, plan: Plan, spec: SandboxSpec, nonce: st
     records.write_pending(PendingCleanup(plan=plan, nonce=nonce))
     reach("create.intended")
     try:
-        await ownership.engine.create(spec)
+        await ownership.engine.create(spec.model_copy(update={"proof": nonce}))
     except BaseException as error:
         with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
             await _forget_intent(ownership, plan.name, error)

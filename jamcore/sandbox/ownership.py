@@ -29,7 +29,7 @@ from jamcore.domain.ownership import (
 )
 from jamcore.domain.plan import Owner, Plan, RuntimeHostOwner, RuntimeSessionOwner
 from jamcore.domain.sandboxes import EngineUnknownError, ExecSpec, Presence
-from jamcore.engines.port import Engine, HostView
+from jamcore.engines.port import Engine, HostView, Proves
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.sandbox.commands import run_command
 from jamcore.sandbox.records import OwnerRecords, read_small_file
@@ -142,7 +142,7 @@ class Ownership:
         if record is None:
             return
         if await self.engine.presence(sandbox) is not Presence.ABSENT and not self._completed(record):
-            await self.require_nonce(sandbox, record.nonce)
+            await self._require_made_here(sandbox, record.nonce)
             await self.remove_confirmed(sandbox)
             self.records.forget_marker(sandbox)
         self.records.forget_pending(sandbox)
@@ -167,6 +167,20 @@ class Ownership:
         await self.engine.remove(sandbox)
         if await self.engine.presence(sandbox) is not Presence.ABSENT:
             raise self._unknown("remove", f"{sandbox} is still there")
+
+    async def _require_made_here(self, sandbox: str, nonce: str) -> None:
+        """Require the nonce in the guest, or, where the creation ended before the guest had it, in the engine's own record (OWN-8).
+
+        Raises:
+            OwnershipMismatchError: The guest holds another nonce, or none and the engine has no record of this creation.
+            EngineUnknownError, SandboxGoneError: It cannot be said.
+        """
+        state = await self.nonce_state(sandbox, nonce)
+        if state is NonceState.MISSING and isinstance(self.engine, Proves):
+            kept = await self.engine.proof(sandbox)
+            state = NonceState.MATCHES if hmac.compare_digest(kept.encode(), nonce.encode()) else state
+        if state is not NonceState.MATCHES:
+            raise OwnershipMismatchError(sandbox=sandbox, part=f"nonce: {state}")
 
     def _completed(self, record: PendingCleanup) -> bool:
         """Whether the creation got as far as its marker, so that only the record is left over."""
