@@ -87,8 +87,12 @@ class Rooms:
             raise InvalidInputError(field="text", problem="a message cannot be empty")
         if len(request.text) > TURN_TEXT_CHARACTERS:
             raise InvalidInputError(field="text", problem=f"a message has at most {TURN_TEXT_CHARACTERS} characters")
-        records = await self._records(ref)
-        if known := await self._store.read(lambda repos: repos.turns.find_id(request.id)):
+
+        def look(repos: Repos) -> tuple[RoomRecords, Turn | None]:
+            return room_records(repos, repos.rooms.find(ref)), repos.turns.find_id(request.id)
+
+        records, known = await self._store.read(look)
+        if known:
             return await self._store.transact(lambda repos: repos.turns.accept(_turn(records, request, known)))
         worker = await self._pool.start(records.host.id)
         turn = await self._accept(records, request)

@@ -24,12 +24,11 @@ def room_records(repos: Repos, room: Room) -> RoomRecords:
     """Read a room with its live session, host, workspace and last turn."""
     binding = repos.bindings.live_of_room(room.id)
     session = repos.sessions.get(binding.session_id)
-    turns = repos.turns.of_session(session.id)
     return RoomRecords(
         room=room,
         session=session,
         host=repos.hosts.get(session.host_id),
         workspace=repos.workspaces.of_session(session.id),
-        last_turn=turns[-1] if turns else None,
+        last_turn=repos.turns.last_of_session(session.id),
         last_seq=repos.events.last_seq(room.id),
     )

@@ -1,4 +1,8 @@
-"""Writes one turn's events: items at once, deltas in groups of 50 ms."""
+"""Writes one turn's events: items as soon as the disk takes them, deltas in groups of 50 ms.
+
+A provider speaks faster than a disk commits. So what arrives while one transaction is being written goes into the next, all of it
+together, and a turn never waits for more than two.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,9 @@ from jamcore.domain.limits import DELTA_COMMIT_S, FINALISE_TIMEOUT_S
 from jamcore.runtime.feed import RoomFeed
 from jamcore.system.tasks import owned_tasks
 
+BEHIND = 256
+"""Events that may wait for the disk; a provider that is further ahead is read no faster than they are written."""
+
 
 class EventRecorder:
     """Made by :func:`recording`."""
@@ -21,48 +28,68 @@ class EventRecorder:
         self._feed = feed
         self._room = room
         self._turn = turn
-        self._deltas: list[TextDelta | CommandOutput] = []
-        self._due = anyio.Event()
+        self._waiting: list[RoomPayload] = []
+        self._any = anyio.Event()
+        self._item = anyio.Event()
         self._lock = anyio.Lock()
 
     async def record(self, event: ProviderEvent) -> None:
-        """Take one event: a delta waits for its group, anything else is committed after what came before it."""
+        """Take one event; it is committed after what came before it, and with it where that still waits."""
         if isinstance(event, TextDelta | CommandOutput):
             self._join(event)
-            self._due.set()
-            return
-        await self.flush(event)
+        else:
+            self._waiting.append(event)
+            self._item.set()
+        self._any.set()
+        if len(self._waiting) > BEHIND:
+            await self.flush()
 
-    async def flush(self, *more: RoomPayload) -> None:
-        """Commit what is buffered and then ``more``, in one transaction."""
-        async with self._lock:
-            payloads: list[RoomPayload] = [*self._deltas, *more]
-            self._deltas.clear()
+    async def flush(self) -> None:
+        """Commit everything that waits, in one transaction."""
+        async with self.rest() as payloads:
             if payloads:
                 await self._feed.append(self._room, self._turn, payloads)
 
-    def _join(self, event: TextDelta | CommandOutput) -> None:
-        last = self._deltas[-1] if self._deltas else None
-        if last is not None and last.kind == event.kind and last.item == event.item:
-            self._deltas[-1] = last.model_copy(update={"text": last.text + event.text})
-        else:
-            self._deltas.append(event)
+    @asynccontextmanager
+    async def rest(self) -> AsyncIterator[tuple[RoomPayload, ...]]:
+        """Yield everything that waits, for the caller to commit; what was not committed, because the block raised, waits on."""
+        async with self._lock:
+            self._any, self._item = anyio.Event(), anyio.Event()
+            taken, self._waiting = self._waiting, []
+            try:
+                yield tuple(taken)
+            except BaseException:
+                self._waiting[:0] = taken
+                raise
 
-    async def flush_in_groups(self) -> None:
-        """Commit what is buffered, 50 ms after the first of a group; runs for as long as the recorder is open."""
+    def _join(self, event: TextDelta | CommandOutput) -> None:
+        last = self._waiting[-1] if self._waiting else None
+        if isinstance(last, TextDelta | CommandOutput) and last.kind == event.kind and last.item == event.item:
+            self._waiting[-1] = last.model_copy(update={"text": last.text + event.text})
+        else:
+            self._waiting.append(event)
+
+    async def write(self) -> None:
+        """Commit what waits: an item at once, deltas 50 ms after the last commit; runs for as long as the recorder is open."""
+        due = anyio.current_time()
         while True:
-            await self._due.wait()
-            await anyio.sleep(DELTA_COMMIT_S)
-            self._due = anyio.Event()
+            await self._any.wait()
+            with anyio.move_on_after(max(0.0, due - anyio.current_time())):
+                await self._item.wait()
+            due = anyio.current_time() + DELTA_COMMIT_S
             await self.flush()
 
 
 @asynccontextmanager
 async def recording(feed: RoomFeed, *, room: UUID, turn: UUID) -> AsyncIterator[EventRecorder]:
-    """Yield a recorder; whatever was buffered is committed when the block ends, also after an error or a cancellation."""
+    """Yield a recorder; whatever was buffered is committed when the block ends, also after an error or a cancellation.
+
+    Raises:
+        JamError: The store refused, in which case the block is cancelled; or what the block raised.
+    """
     recorder = EventRecorder(feed, room=room, turn=turn)
     async with owned_tasks() as tasks:
-        tasks.start_soon(recorder.flush_in_groups)
+        tasks.start_soon(recorder.write)
         try:
             yield recorder
         finally:

@@ -7,7 +7,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from jamcore.continuity.coordinator import HostCoordinator
-from jamcore.domain.events import ProviderEvent, TurnEnded, TurnOutcome, TurnStarted, TurnStateChanged
+from jamcore.domain.events import RoomPayload, TurnEnded, TurnOutcome, TurnStarted, TurnStateChanged
 from jamcore.domain.ids import ProviderIdentity
 from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError
 from jamcore.domain.sessions import Turn, TurnState
@@ -74,13 +74,13 @@ class TurnRunner:
         self._feed.announce(turn.room_id)
 
     async def _ended(self, turn: Turn, event: TurnEnded, recorder: EventRecorder) -> TurnState:
-        await recorder.flush()
         state = STATE_OF_OUTCOME[event.outcome]
         detail = event.detail if event.outcome is TurnOutcome.FAILED else ""
-        await self.settle(turn, state, detail, also=(event,))
+        async with recorder.rest() as before:
+            await self.settle(turn, state, detail, also=(*before, event))
         return state
 
-    async def settle(self, turn: Turn, state: TurnState, detail: str, *, also: tuple[ProviderEvent, ...] = ()) -> None:
+    async def settle(self, turn: Turn, state: TurnState, detail: str, *, also: tuple[RoomPayload, ...] = ()) -> None:
         """Move a turn to an end state. See :func:`settle_turn`."""
         await settle_turn(self._store, self._feed, turn, state, detail, at=self._clock.now(), also=also)
 
@@ -93,7 +93,7 @@ async def settle_turn(
     detail: str,
     *,
     at: datetime,
-    also: tuple[ProviderEvent, ...] = (),
+    also: tuple[RoomPayload, ...] = (),
 ) -> None:
     """Move a turn to an end state, with its events, in one transaction."""
 

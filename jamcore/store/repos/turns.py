@@ -90,6 +90,11 @@ class Turns(Repository):
         rows = self._rows(TURNS.c.session_id == session, order=[TURNS.c.seq])
         return tuple(read_row(Turn, row) for row in rows)
 
+    def last_of_session(self, session: UUID) -> Turn | None:
+        """Return the turn that was accepted last, or ``None``."""
+        rows = self._rows(TURNS.c.session_id == session, order=[TURNS.c.seq.desc()], limit=1)
+        return read_row(Turn, rows[0]) if rows else None
+
     def captured_by(self, checkpoint: UUID) -> tuple[Turn, ...]:
         """Return the turns that a generation made safe, in the order in which they were accepted."""
         rows = self._rows(TURNS.c.checkpoint_id == checkpoint, order=[TURNS.c.seq])
