@@ -92,19 +92,27 @@ def _back(host: socket.socket, client: socket.socket) -> None:
     _shut(client)
 
 
-def _shut(end: socket.socket) -> None:
+def _shut(end: socket.socket, how: int = socket.SHUT_RDWR) -> None:
     try:
-        end.shutdown(socket.SHUT_RDWR)
+        end.shutdown(how)
     except OSError:
         pass
 
 
 def copy(source: socket.socket, target: socket.socket) -> None:
-    """Copy one direction."""
-    try:
-        while data := source.recv(CHUNK):
+    """Copy one direction. A target that reads no more ends this direction alone: what it sent before is still on its way."""
+    while True:
+        try:
+            data = source.recv(CHUNK)
+        except OSError:  # it was reset: nothing of it is worth anything
+            _shut(source)
+            _shut(target)
+            return
+        if not data:
+            _shut(target, socket.SHUT_WR)
+            return
+        try:
             target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
-    except OSError:
-        _shut(source)
-        _shut(target)
+        except OSError:
+            _shut(source, socket.SHUT_RD)
+            return
