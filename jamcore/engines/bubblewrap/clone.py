@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 
 from jamcore.domain.sandboxes import CloneSource, EngineFailedError
 from jamcore.engines.bubblewrap.records import ENGINE
@@ -13,7 +14,7 @@ from jamcore.system.process import Finished
 BRANCH = "jam"
 CLONE_TIMEOUT_S = 540.0
 """Less than a create's own limit, so that the reason is git's and not a time-out's."""
-_TRUSTED = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+_TRUSTED = MappingProxyType({"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"})
 """The source may belong to another user than Jam. In the environment, for the git that serves the clone reads no ``-c``."""
 
 

@@ -163,7 +163,7 @@ class HostViewTests(EngineTests):
         view = box.engine
         assert isinstance(view, HostView)
         (tmp_path / "secret").write_text("host")
-        script = "mkdir -p ~/a; echo in-home > ~/a/f; echo in-work > /jam/work/f; ln -s ../.. ~/up; ln -s / ~/root"
+        script = "mkdir -p ~/a; echo in-home > ~/a/f; echo in-work > /jam/work/f; ln -s ../.. ~/up; ln -s / ~/top"
         ran = await box.run("sh", "-c", f"{script}; ln -s {tmp_path}/secret /jam/work/link")
         assert ran.status.ok, ran.err
         home = (await box.run("sh", "-c", "echo ~")).text
@@ -176,7 +176,7 @@ class HostViewTests(EngineTests):
             "/tmp/x",  # noqa: S108 - the guest's
             "/jam/workother",
             f"{home}/up/x",
-            f"{home}/root/etc/passwd",
+            f"{home}/top/etc/passwd",
             "/jam/work/link",
             "/jam/work/../../etc/passwd",
         ):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar
 
 import pytest
@@ -25,7 +26,7 @@ class EngineTests:
 
     plugin: ClassVar[type[EnginePlugin]]
     python: ClassVar[Python] = Python()
-    known_failures: ClassVar[dict[str, str]] = {}
+    known_failures: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @pytest.fixture(autouse=True)
     def _apply_known_failures(self, request: pytest.FixtureRequest) -> None:

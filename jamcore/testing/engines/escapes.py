@@ -107,5 +107,5 @@ call('mount', b'x', b'/tmp', b'tmpfs', 0, None)
 )
 """``argv``: a host directory, a TCP port, an abstract name, a path in the guest's own mount."""
 
-BLIND = {"open-by-handle"}
+BLIND = frozenset({"open-by-handle"})
 """Without a control: unconfined they fail too, for want of an argument; the filter's own error is asked for instead."""
