@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import MappingProxyType
 
 from jamcore.domain.sandboxes import CloneSource, EngineFailedError
 from jamcore.engines.bubblewrap.records import ENGINE
@@ -14,8 +13,8 @@ from jamcore.system.process import Finished
 BRANCH = "jam"
 CLONE_TIMEOUT_S = 540.0
 """Less than a create's own limit, so that the reason is git's and not a time-out's."""
-_TRUSTED = MappingProxyType({"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"})
-"""The source may belong to another user than Jam. In the environment, for the git that serves the clone reads no ``-c``."""
+_TRUST = b"[safe]\n\tdirectory = *\n"
+"""The source may belong to another user than Jam. The git that serves a clone takes this from a user's settings file alone."""
 
 
 async def make_clone(source: CloneSource, destination: Path, *, files: Files) -> None:
@@ -28,7 +27,9 @@ async def make_clone(source: CloneSource, destination: Path, *, files: Files) ->
         EngineFailedError: Git failed; nothing is left.
     """
     partial = destination.with_name(f".{destination.name}.partial")
+    trust = destination.with_name(f".{destination.name}.gitconfig")
     files.remove_tree(partial)
+    files.write_atomic(trust, _TRUST)
     try:
         steps = (
             (
@@ -50,7 +51,7 @@ async def make_clone(source: CloneSource, destination: Path, *, files: Files) ->
                 *argv,
                 cwd=destination.parent,
                 settings=("protocol.file.allow=always",),
-                environment=_TRUSTED,
+                environment={"GIT_CONFIG_GLOBAL": str(trust)},
                 timeout_s=CLONE_TIMEOUT_S,
             )
             _require(done)
@@ -59,6 +60,8 @@ async def make_clone(source: CloneSource, destination: Path, *, files: Files) ->
     except BaseException:
         files.remove_tree(partial)
         raise
+    finally:
+        files.unlink(trust)
 
 
 def _require(done: Finished) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jamcore.domain.sandboxes import (
     Access,
+    CloneSource,
     EngineFailedError,
     EngineUnavailableError,
     EngineUnknownError,
@@ -19,11 +20,13 @@ from jamcore.domain.sandboxes import (
     SandboxSpec,
 )
 from jamcore.engines.bubblewrap import classify, launch
+from jamcore.engines.bubblewrap.clone import make_clone
 from jamcore.engines.bubblewrap.guest import frames
 from jamcore.engines.bubblewrap.identity import FIRST_UID, UIDS, give, host_user
 from jamcore.engines.bubblewrap.records import RunningAs, SandboxRecord, SandboxRecords, open_process, running_as
 from jamcore.engines.bubblewrap.specification import require_possible, require_real_directories
 from jamcore.system.files import Files
+from jamcore.system.git import run_git
 from jamcore.system.process import RunAs
 
 WORDS = st.binary().filter(lambda data: b"\0" not in data)
@@ -206,3 +209,24 @@ def test_the_command_line_is_a_pure_function() -> None:
         assert part in line
     assert launch.arguments(wanted)[-4:] == ("13", "14", "99", "80,81")
     assert line.index("--tmpfs /tmp") < line.index("--bind /h/home")
+
+
+@pytest.mark.anyio
+@pytest.mark.needs("git")
+@pytest.mark.needs("root")
+@pytest.mark.guarantee("CAP-7", "SEC-2")
+async def test_root_clones_a_checkout_of_another_user(tmp_path: Path) -> None:
+    """Git distrusts directories of others; the clone is made all the same, runs nothing of them and names no path of the host."""
+    source = tmp_path / "source"
+    source.mkdir()
+    person = ("-c", "user.name=p", "-c", "user.email=p@example.org")
+    (source / "file").write_text("words")
+    for argv in (("init", "-q", "-b", "main"), ("add", "."), (*person, "commit", "-q", "-m", "one")):
+        assert (await run_git(*argv, cwd=source)).ok
+    commit = (await run_git("rev-parse", "HEAD", cwd=source)).stdout.decode().strip()
+    for path in (source, *source.rglob("*")):
+        os.chown(path, 54321, 54321)
+    clone = CloneSource(host_path=str(source), commit=commit, guest_path="/jam/work")
+    await make_clone(clone, tmp_path / "clone", files=Files())
+    assert (tmp_path / "clone/file").read_text() == "words"
+    assert not [p for p in (tmp_path / "clone/.git").rglob("*") if p.is_file() and str(tmp_path).encode() in p.read_bytes()]
