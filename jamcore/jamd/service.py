@@ -1,9 +1,8 @@
-"""The daemon's entry point: settings, lock, composition, service, end. The only module that sees both daemon and control."""
+"""The daemon's process: settings, lock, composition, service, end. The only module that sees both daemon and control."""
 
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import signal
 import sys
@@ -98,8 +97,3 @@ async def _stop_on_signal(services: Services) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
             services.system.shutdown()
-
-
-if __name__ == "__main__":
-    logging.captureWarnings(capture=True)
-    sys.exit(main())
