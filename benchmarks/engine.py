@@ -125,12 +125,16 @@ async def measure(rounds: int) -> None:
             await engine.create(SandboxSpec(name="bench", guest_disk=str(Path(directory).resolve() / "bench")))
             warm = await repeated(rounds, lambda: run_true(engine, "bench"))
             speed = await stream(engine, "bench")
-    print(f"bare subprocess, {TRUE}        {bare((TRUE,), rounds).line}")
-    print(f"bare bwrap, {TRUE}             {bare(bare_bwrap(), rounds).line}")
-    print(f"warm exec: start, wait, close      {warm.line}")
-    print(f"create to the first program's end  {first.line}")
-    print(f"stop and remove                    {stop.line}")
-    print(f"output of one program              {speed:8.0f} MiB/s")
+    table = {
+        f"bare subprocess, {TRUE}": bare((TRUE,), rounds).line,
+        f"bare bwrap, {TRUE}": bare(bare_bwrap(), rounds).line,
+        "warm exec: start, wait, close": warm.line,
+        "create to the first program's end": first.line,
+        "stop and remove": stop.line,
+        "output of one program": f"{speed:8.0f} MiB/s",
+    }
+    for subject, figures in table.items():
+        print(f"{subject:36} {figures}")
 
 
 def main() -> None:
