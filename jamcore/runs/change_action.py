@@ -23,8 +23,10 @@ from jamcore.workspace.review import ReviewGit
 
 KIND = "change-request"
 SNAPSHOT, PACKAGE, RECORD = "snapshot", "package", "record"
-CHANGE_POINTS = (*boundaries(KIND, (SNAPSHOT, PACKAGE, RECORD)), PATCHED, WRITTEN)
-"""Every boundary of building one; the last two lie within the writing of the package."""
+_POINTS = boundaries(KIND, (SNAPSHOT, PACKAGE, RECORD))
+_WRITING = _POINTS.index(f"{KIND}.{PACKAGE}.intended") + 1
+CHANGE_POINTS = (*_POINTS[:_WRITING], PATCHED, WRITTEN, *_POINTS[_WRITING:])
+"""Every boundary of building one, in the order in which a run passes them."""
 
 
 @dataclass(eq=False)
