@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import anyio
@@ -45,6 +45,9 @@ class Store:
         self._fence = fence
         self._writer = anyio.CapacityLimiter(1)
         self._readers = anyio.CapacityLimiter(READERS)
+        # SQLite's readers keep their view by themselves; others must be asked to.
+        view = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
+        self._options: dict[bool, dict[str, Any]] = {True: {_READ: False}, False: {_READ: True, **view}}
 
     @property
     def fence(self) -> Fence:
@@ -76,7 +79,7 @@ class Store:
 
     def _run(self, work: Callable[[Repos], T], *, write: bool) -> T:
         with typed_failures(), self._engine.connect() as connection:
-            connection.execution_options(**{_READ: not write})
+            connection.execution_options(**self._options[write])
             with connection.begin():
                 if write:
                     require_epoch(connection, self._fence)

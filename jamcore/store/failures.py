@@ -25,6 +25,8 @@ def typed_failures() -> Iterator[None]:
     """Let no error of SQLAlchemy or of the database's driver out of the store."""
     try:
         yield
+    except IntegrityError as error:
+        raise StoreConstraintError(detail=str(error.orig)) from error
     except DBAPIError as error:
         raise _typed(error.orig or error) from error
     except sqlite3.DatabaseError as error:
@@ -52,6 +54,4 @@ def _typed(cause: BaseException) -> StoreError:
         return StoreFullError(detail=name)
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreBusyError(detail=name)
-    if primary == sqlite3.SQLITE_CONSTRAINT or type(cause).__name__ == "IntegrityError":
-        return StoreConstraintError(detail=f"{name}: {cause}")
     return StoreUnusableError(detail=f"{name}: {cause}")
