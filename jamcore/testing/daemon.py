@@ -183,10 +183,10 @@ class DaemonChild:
 
 
 @asynccontextmanager
-async def running_daemon(child: DaemonChild) -> AsyncIterator[JamClient]:
-    """Start a daemon, yield its client once it answers, and stop whichever life of it runs at the end."""
+async def running_daemon(child: DaemonChild, **more: str) -> AsyncIterator[JamClient]:
+    """Start a daemon, its first life with more variables, yield its client once it answers, and stop whichever life runs at the end."""
     try:
-        child.start()
+        child.start(**more)
         await child.up()
         yield child.client()
     finally:

@@ -93,12 +93,6 @@ class Stage:
         )
         return next(t for t in await self.client.turns(room) if t.id == turn.id)
 
-    async def die_at(self, point: str) -> None:
-        """Start the daemon again, to end at a boundary."""
-        await to_thread.run_sync(self.daemon.stop)
-        self.daemon.start(**{VARIABLE: point})
-        await self.daemon.up()
-
     async def dead(self) -> None:
         """Wait for the daemon's end at its boundary, then for everything below it."""
         await until("the daemon's end", lambda: self.daemon.returncode is not None)
@@ -133,15 +127,15 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(directory: Path, holds: Place = "nowhere") -> AsyncIterator[Stage]:
-    """Start everything; at the end the daemon is stopped and nothing may be left in or beside its app directory."""
+async def stage(directory: Path, holds: Place = "nowhere", *, ends_at: str = "") -> AsyncIterator[Stage]:
+    """Start everything, the daemon's first life to end at a boundary; in the end nothing may be left in or beside its app directory."""
     exchange, question = Exchange.make("the work", "a1b2c3", holds), Question.make("the end", "d4e5f6")
     before = descendants()
     app, private = directory / "app", directory / "private"
     await place_toolchain(app, "codex")
     daemon = DaemonChild(app, environment={"JAM_CREDENTIAL_TEST": SECRET}, private=private)
     script = Script(rules=(*question.rules(), *exchange.rules()))
-    async with ResponsesServer(script) as server, running_daemon(daemon) as client:
+    async with ResponsesServer(script) as server, running_daemon(daemon, **{VARIABLE: ends_at}) as client:
         yield Stage(daemon, client, server, exchange, question, before)
     assert not left_in(app, private / "run", private / "tmp")
     assert SECRET.encode() not in b"".join(p.read_bytes() for p in app.rglob("*") if p.is_file() and "toolchains" not in p.parts)
@@ -206,8 +200,7 @@ async def test_an_orderly_end_in_the_middle_of_a_turn(holds: Place, tmp_path: Pa
 @pytest.mark.parametrize("source", ["managed", "clone"])
 async def test_killed_while_a_sandbox_is_created(point: str, source: str, tmp_path: Path, repository: Path) -> None:
     """No kill leaves a sandbox that nobody knows: the start-up clears it away, and the same request makes the room."""
-    async with stage(tmp_path) as s:
-        await s.die_at(point)
+    async with stage(tmp_path, ends_at=point) as s:
         request = s.request(repository if source == "clone" else None)
         with pytest.raises(JamError):
             await s.client.create_room(request)
@@ -224,9 +217,8 @@ async def test_killed_while_a_sandbox_is_created(point: str, source: str, tmp_pa
 @pytest.mark.parametrize("point", PUBLISH_POINTS)
 async def test_killed_while_the_first_generation_is_published(point: str, tmp_path: Path) -> None:
     """The first turn had not reached the model: it is reported as cut, is never sent by itself, and the room goes on."""
-    async with stage(tmp_path) as s:
+    async with stage(tmp_path, ends_at=point) as s:
         room = await s.room()
-        await s.die_at(point)
         turn = await s.say(room, s.exchange.said)
         await s.dead()
         await s.again()
@@ -240,9 +232,8 @@ async def test_killed_while_the_first_generation_is_published(point: str, tmp_pa
 @pytest.mark.parametrize("point", PUBLISH_POINTS)
 async def test_killed_while_a_turn_is_captured(point: str, tmp_path: Path) -> None:
     """The provider had finished the turn: it is kept, whole, whichever boundary of its capture was the last."""
-    async with stage(tmp_path) as s:
+    async with stage(tmp_path, ends_at=f"{point}#2") as s:  # the first passing is the first turn's own generation
         room = await s.room()
-        await s.die_at(f"{point}#2")  # the first passing is the first turn's own generation
         turn = await s.say(room, s.exchange.said)
         await s.dead()
         await s.again()
@@ -255,12 +246,12 @@ async def test_killed_while_a_turn_is_captured(point: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("point", RESTORE_POINTS)
 async def test_killed_while_a_generation_is_restored(point: str, tmp_path: Path) -> None:
     """A restore that was interrupted is begun anew: the room comes back from the generation, never from the half of it."""
-    async with stage(tmp_path) as s:
+    async with stage(tmp_path, ends_at=point) as s:
         view = await s.client.create_room(s.request())
         room = str(view.room.id)
         turn = await s.done(room, await s.say(room, s.exchange.said))
         assert turn.state is TurnState.CAPTURED, turn
-        await s.die_at(point)
+        await s.client.stop(room)
         (rollout,) = (s.app / layout.provider_state(view.host.id, "codex")).glob("sessions/**/rollout-*.jsonl")
         data = rollout.read_bytes()
         rollout.write_bytes(data[: len(data) // 2])  # it no longer extends the generation
@@ -282,11 +273,10 @@ async def test_killed_while_a_generation_is_restored(point: str, tmp_path: Path)
 @pytest.mark.parametrize("point", CHANGE_POINTS)
 async def test_killed_while_a_change_request_is_built(point: str, tmp_path: Path, repository: Path) -> None:
     """A package is there whole or not at all, nothing of a half one stays, and the same request gives exactly one."""
-    async with stage(tmp_path) as s:
+    async with stage(tmp_path, ends_at=point) as s:
         view = await s.client.create_room(s.request(repository))
         room = str(view.room.id)
         await s.done(room, await s.say(room, s.exchange.said))
-        await s.die_at(point)
         identifier = SystemIds().uuid()
         with pytest.raises(JamError):
             await s.client.build_change(room, identifier)
