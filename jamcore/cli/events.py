@@ -39,6 +39,8 @@ _Doing = ToolCall | CommandStarted | CommandFinished | FileChanged | ApprovalReq
 OUTPUT_LINES = 8
 """Lines of a command's output that are shown: its end, where the error is. All of it is in the transcript."""
 LINE_CHARACTERS = 160
+IN_DOUBT = "in-doubt"
+"""A turn's event when its end was not seen: no state of the record, because only the session's return decides it (CONT-11)."""
 _MARKS: Mapping[str, tuple[str, str]] = MappingProxyType({"add": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")})
 _LEVELS: Mapping[str, str] = MappingProxyType({"info": "dim", "warning": "yellow", "error": "red"})
 
@@ -46,17 +48,20 @@ _LEVELS: Mapping[str, str] = MappingProxyType({"info": "dim", "warning": "yellow
 class EventView:
     """Prints the events of one room in their order."""
 
-    def __init__(self, output: Output, *, mine: AbstractSet[UUID | None]) -> None:
+    def __init__(self, output: Output, *, ref: str, mine: AbstractSet[UUID | None]) -> None:
         """Take the output.
 
         Args:
             output: Where to print; with JSON each event is one line ``{"event": …}``.
+            ref: How the person calls the room, for what to type next.
             mine: Turns whose message the person has just typed, so that it need not be shown again.
         """
         self._output = output
+        self._ref = ref
         self._mine = mine
         self._open = ""
         self._streamed: set[str] = set()
+        self._gone = ""
 
     def show(self, event: RoomEvent) -> None:
         """Print one event."""
@@ -64,6 +69,12 @@ class EventView:
             self._output.json_line({"event": event})
         else:
             self._show(event.payload, typed_here=event.turn_id in self._mine)
+
+    def in_doubt(self) -> None:
+        """Say that the end of a turn was not seen, and what decides it (CONT-11)."""
+        self.close()
+        back = f"`jam room resume {self._ref}` brings the conversation back and says what was kept."
+        self._output.note(f"The agent (or the daemon) ended in the middle of this turn. {back}", "red")
 
     def close(self) -> None:
         """End a line that is still open."""
@@ -111,9 +122,23 @@ class EventView:
             case UserSaid():
                 note(f"> {payload.text}", "bold")
             case SessionNotice():
-                note(f"{_short(payload.detail)} ({_short(payload.code)})")
+                note(self._notice(payload))
             case _:
                 assert_never(payload)
+
+    def _notice(self, notice: SessionNotice) -> str:
+        """Return a notice as a sentence; the reason of an end is said once, with what brings the room back."""
+        detail = _short(notice.detail)
+        if notice.code == "session.live":
+            return f"sandbox {detail} is running"
+        if notice.code == "provider.gone":
+            self._gone = notice.detail
+            return f"the agent's program ended: {detail}"
+        if notice.code == "session.parked":
+            said, self._gone = self._gone, ""
+            why = "" if said and said in notice.detail else f" ({detail})"
+            return f"the room is parked{why}: say something, or `jam room resume {self._ref}`, to bring it back"
+        return f"{detail} ({_short(notice.code)})"
 
     def _doing(self, payload: _Doing) -> None:
         note = self._output.note
@@ -138,13 +163,17 @@ class EventView:
             self._output.note(f"  … {hidden} lines before")
         for line in lines[hidden:]:
             self._output.note(f"  {safe_line(line, LINE_CHARACTERS)}")
-        if command.exit_code:
+        if command.exit_code is not None and command.exit_code < 0:
+            self._output.note("  killed", "red")
+        elif command.exit_code:
             self._output.note(f"  exit status {command.exit_code}", "red")
 
     def _ended(self, payload: TurnEnded | TurnStateChanged) -> None:
         if isinstance(payload, TurnEnded):
             if payload.outcome is TurnOutcome.FAILED:
                 self._output.note(f"the turn failed: {_short(payload.detail)} ({_short(payload.code)})", "red")
+        elif payload.state == IN_DOUBT:
+            self.in_doubt()
         elif payload.state == TurnState.INTERRUPTED:
             self._output.note("the turn was interrupted", "yellow")
         elif payload.state == TurnState.CUT:

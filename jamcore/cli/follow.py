@@ -7,17 +7,19 @@ from uuid import UUID
 
 import anyio
 
-from jamcore.cli.events import EventView
+from jamcore.cli.events import IN_DOUBT, EventView
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session
 from jamcore.cli.signals import Interruptible, second_leaves
 from jamcore.control.client import JamClient
 from jamcore.domain.errors import JamError, NotFoundError
-from jamcore.domain.events import RoomEvent, TurnStateChanged
+from jamcore.domain.events import RoomEvent, SessionNotice, TurnStateChanged
 from jamcore.domain.sessions import TURN, Turn, TurnState
 
 CAPTURE_WAIT_S = 20.0
 """After the agent's own end mark, how long to wait for the checkpoint that makes the turn safe. The turn is done either way."""
+GONE = frozenset({"session.interrupted", "session.parked"})
+"""The room's notices after which no turn of it runs on."""
 GOOD = frozenset({TurnState.COMPLETED, TurnState.CAPTURED})
 
 
@@ -31,8 +33,11 @@ class TurnWatch:
         self._turn = turn
         self.last_seq = after
         """The last event that was shown."""
-        self._view = EventView(session.output, mine={turn})
+        self._view = EventView(session.output, ref=ref, mine={turn})
         self._state = TurnState.ACCEPTED
+        self._begun = False
+        self.in_doubt = False
+        """Whether the agent or the daemon ended before the turn did: nothing more will come until the room is brought back."""
 
     async def run(self) -> Turn | None:
         """Return the ended turn, or ``None`` when the person detached."""
@@ -50,16 +55,28 @@ class TurnWatch:
                 async for event in events:
                     self._view.show(event)
                     self.last_seq = event.seq
-                    self._note_state(event)
-                    if self._state is TurnState.COMPLETED:
-                        scope.deadline = anyio.current_time() + CAPTURE_WAIT_S
-                    elif TURN.is_terminal(self._state):
+                    if self._is_last(event):
                         break
+                    if self._state is TurnState.COMPLETED:
+                        scope.deadline = min(scope.deadline, anyio.current_time() + CAPTURE_WAIT_S)
         return await self._record()
 
-    def _note_state(self, event: RoomEvent) -> None:
-        if event.turn_id == self._turn and isinstance(event.payload, TurnStateChanged):
-            self._state = TurnState(event.payload.state)
+    def _is_last(self, event: RoomEvent) -> bool:
+        """Whether nothing more of the turn will come: it ended, or what ran it did."""
+        payload = event.payload
+        if event.turn_id == self._turn:
+            self._begun = True
+            if isinstance(payload, TurnStateChanged):
+                self.in_doubt = payload.state == IN_DOUBT
+                if not self.in_doubt:
+                    self._state = TurnState(payload.state)
+        elif self._begun and isinstance(payload, SessionNotice) and payload.code in GONE:
+            # A daemon that says no more than this leaves the turn open for ever.
+            self.in_doubt = self._state is not TurnState.COMPLETED
+            if self.in_doubt and not self._session.output.json:
+                self._view.in_doubt()
+            return True
+        return self.in_doubt or TURN.is_terminal(self._state)
 
     async def _record(self) -> Turn:
         for turn in await self._client.turns(self._ref):

@@ -10,7 +10,7 @@ from uuid import UUID
 import anyio
 import typer
 
-from jamcore.cli.events import EventView
+from jamcore.cli.events import IN_DOUBT, EventView
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.lines import read_lines
@@ -25,7 +25,7 @@ from jamcore.domain.sessions import TurnState
 
 HELP = "A line is said to the agent; end it with \\ to go on in the next. /interrupt  /quit (or Ctrl-D)  /help"
 
-ENDED = frozenset(TurnState) - {TurnState.ACCEPTED, TurnState.RUNNING}
+ENDED = frozenset({*TurnState, IN_DOUBT}) - {TurnState.ACCEPTED, TurnState.RUNNING}
 
 
 def command(
@@ -89,7 +89,7 @@ class _Attached:
         return True
 
     async def _show(self, after: int) -> None:
-        view = EventView(self._output, mine=self._mine)
+        view = EventView(self._output, ref=self._ref, mine=self._mine)
         async with aclosing(self._client.events(self._ref, after=after)) as events:
             async for event in events:
                 view.show(event)

@@ -53,7 +53,7 @@ def command(
     json: JsonOption = False,
     app_directory: DirectoryOption = None,
 ) -> None:
-    """Give an agent an objective in a fresh sandbox, and get a change request to accept or reject.
+    """Give an agent an objective in a fresh sandbox, and get its changes as a change request to review.
 
     Shows the work live. Ctrl-C interrupts the turn; a second Ctrl-C detaches and lets it go on.
 
@@ -94,6 +94,9 @@ class _Run:
         turn = await watch.run()
         if turn is None:
             return Exit.INTERRUPTED
+        if watch.in_doubt:
+            self._undecided(await self._client.run(str(self._request.id)))
+            return Exit.NOT_WELL
         self._report(await self._with_change(watch.last_seq))
         return exit_of_turn(turn)
 
@@ -109,6 +112,11 @@ class _Run:
                     if isinstance(event.payload, SessionNotice) and event.payload.code in BUILT:
                         break
         return await self._client.run(ref)
+
+    def _undecided(self, view: RunView) -> None:
+        """The change request comes when the room is back: no sooner is it known how the turn ended."""
+        if self._output.json:
+            self._output.json_line({"run": view})
 
     def _report(self, view: RunView) -> None:
         if self._output.json:

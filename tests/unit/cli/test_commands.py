@@ -92,6 +92,20 @@ def test_a_failed_turn_is_no_success(jam: Jam, room: str) -> None:
     assert "the turn failed: limit reached (usage_limit)" in said.err
 
 
+@pytest.mark.guarantee("CONT-11")
+@pytest.mark.parametrize("text", ["doubt", "parked"])
+def test_a_turn_whose_agent_died_is_not_waited_for(jam: Jam, room: str, text: str) -> None:
+    """It is said that its end is not known and what decides it; the status is 1; as JSON the last line is the turn."""
+    said = jam("say", room, text)
+    assert said.status == Exit.NOT_WELL
+    assert f"ended in the middle of this turn. `jam room resume {room}` brings the conversation back" in said.err
+    assert jam("say", room, text, "--json").lines[-1]["turn"]["state"] == "running"
+    ran = jam("run", "codex", text)
+    assert ran.status == Exit.NOT_WELL
+    assert "ended in the middle of this turn" in ran.err
+    assert jam("run", "codex", text, "--json").lines[-1]["run"]["change"] is None
+
+
 def test_work_can_be_handed_in_without_waiting(jam: Jam, room: str) -> None:
     """--detach returns the id at once, for a turn and for a run."""
     UUID(jam("say", room, "wait", "--detach").out.strip())

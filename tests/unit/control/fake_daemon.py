@@ -1,7 +1,8 @@
 """A daemon for tests: the real server over services that keep everything in memory and act out a turn by its text.
 
 Turn texts: ``wait`` runs until it is interrupted, ``quiet`` too but says nothing, ``stubborn`` runs for ever, ``fail`` fails, ``evil``
-answers with terminal control sequences, anything else is echoed.
+answers with terminal control sequences, ``doubt`` and ``parked`` lose their agent (with and without a word about the turn), ``late``
+answers when it is interrupted, anything else is echoed.
 
 Run as a program it is a whole daemon: ``python fake_daemon.py --app-directory DIR``. DIR/refuse.txt makes it end at once with that text
 as its error, DIR/mute makes it never listen, DIR/slow-end makes it take a while to end.
@@ -450,6 +451,13 @@ async def act(room: Conversation, request: TurnRequest) -> None:
     half = len(text) // 2
     for piece in (text[:half], text[half:]) if request.text != "quiet" else ():
         room.emit(turn, TextDelta(item="m1", text=piece))
+    if request.text == "doubt":
+        room.emit(turn, TurnStateChanged(state="in-doubt", detail="provider.gone: exit status 137"))
+    if request.text in {"doubt", "parked"}:
+        room.live = False
+        room.emit(None, SessionNotice(code="provider.gone", detail="exit status 137"))
+        room.emit(None, SessionNotice(code="session.parked", detail="the provider ended: exit status 137"))
+        return
     if request.text == "stubborn":
         await anyio.sleep_forever()
     if request.text in {"wait", "quiet"}:
