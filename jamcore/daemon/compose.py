@@ -108,7 +108,6 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             unfinished=partial(actions.replay, journal, runner),
         )
         status.remember(await start_up(recovery.steps()))
-        stack.callback(feed.announce_all)
         yield Services(
             system=status,
             providers=Providers(plugins=plugins, engines=engines, toolchains=toolchains),

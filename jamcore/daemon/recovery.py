@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from uuid import UUID
 
 from anyio import to_thread
@@ -14,8 +15,8 @@ from jamcore.daemon.runs import Runs
 from jamcore.daemon.startup import ORDER, StartStep
 from jamcore.daemon.sweep import sweep
 from jamcore.domain.errors import JamError
-from jamcore.domain.events import SessionNotice
-from jamcore.domain.sessions import HostState, SessionState
+from jamcore.domain.events import IN_DOUBT, SessionNotice, TurnStateChanged
+from jamcore.domain.sessions import HostState, SessionState, TurnState
 from jamcore.runtime.provision import SessionProvisioner
 from jamcore.store import Repos, Store
 
@@ -50,8 +51,8 @@ class Recovery:
             self._clean_ups,
             self._left_hosts,
             self._publications,
-            self._workspaces,
             self._interrupted_writes,
+            self._workspaces,
             self._unfinished_runs,
         )
         return tuple(StartStep(name, body) for name, body in zip(ORDER, bodies, strict=True))
@@ -65,21 +66,15 @@ class Recovery:
 
     async def _left_hosts(self) -> Problems:
         """No worker lives yet, so no host is live: mark those that a dead daemon left so, and say it in their rooms."""
-
-        def write(repos: Repos) -> None:
-            for host in repos.hosts.list():
-                if host.state in (HostState.ACTIVE, HostState.PROVISIONING):
-                    repos.hosts.move(host.id, HostState.PARKED)
-                for session in repos.sessions.of_host(host.id):
-                    repos.leases.release(host.id, session.id)
-                    if session.state is SessionState.LIVE:
-                        repos.sessions.move(session.id, SessionState.DORMANT)
-                        room = repos.bindings.live_of_session(session.id).room_id
-                        notice = SessionNotice(code="session.interrupted", detail="the daemon ended; resume the room to go on")
-                        repos.events.append(room, None, [notice])
-
-        await self._store.transact(write)
-        return ()
+        daemon = self._store.fence.daemon_id
+        hosts = await self._store.read(lambda repos: tuple(h.id for h in repos.hosts.list() if h.daemon_id == daemon))
+        problems: list[tuple[object, JamError]] = []
+        for host in hosts:
+            try:
+                await self._store.transact(partial(_put_down, host))
+            except JamError as error:
+                problems.append((host, error))
+        return tuple(problems)
 
     async def _publications(self) -> Problems:
         """Record generations that were complete and had no row, drop packs that were not (CONT-4)."""
@@ -103,3 +98,22 @@ class Recovery:
     async def _unfinished_runs(self) -> Problems:
         await self._runs.finish_interrupted()
         return ()
+
+
+def _put_down(host_id: UUID, repos: Repos) -> None:
+    """Mark one host and its sessions as not live; a turn that was running is in doubt until its room is used again."""
+    if repos.hosts.get(host_id).state in (HostState.ACTIVE, HostState.PROVISIONING):
+        repos.hosts.move(host_id, HostState.PARKED)
+    for session in repos.sessions.of_host(host_id):
+        repos.leases.release(host_id, session.id)
+        if session.state is not SessionState.LIVE:
+            continue
+        repos.sessions.move(session.id, SessionState.DORMANT)
+        room = repos.bindings.live_of_session(session.id).room_id
+        notice = SessionNotice(code="session.interrupted", detail="the daemon ended; resume the room to go on")
+        repos.events.append(room, None, [notice])
+        for turn in repos.turns.unfinished_of(session.id):
+            if turn.state is not TurnState.COMPLETED:
+                repos.events.append(
+                    room, turn.id, [TurnStateChanged(state=IN_DOUBT, detail="the daemon ended in the middle of it")]
+                )

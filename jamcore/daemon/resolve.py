@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse
-from jamcore.domain.cells import Cell, WorkspaceChoice, WorkspaceSource
+from jamcore.domain.cells import Cell, Configuration, Placement, WorkspaceChoice, WorkspaceSource
+from jamcore.domain.errors import RefusalError
 from jamcore.domain.plan import Toolchain
 from jamcore.domain.providers import CredentialMissingError
 from jamcore.domain.requests import RoomRequest
@@ -17,6 +19,23 @@ from jamcore.runtime.allocator import Resolved
 from jamcore.sandbox.planning import EngineFacts
 from jamcore.sandbox.toolchain import Toolchains
 from jamcore.workspace.repository import RepositoryFacts, inspect_repository
+
+OFFERED = frozenset(
+    Cell(configuration=Configuration.JAM_MANAGED, workspace=workspace, placement=Placement.DEDICATED)
+    for workspace in (WorkspaceSource.MANAGED, WorkspaceSource.PRIVATE_HOST_CLONE)
+)
+"""What this release runs. The other legal cells need shared leases, or a plain warning about a person's own files, first."""
+
+
+@dataclass(eq=False)
+class NotOfferedError(RefusalError):
+    """The combination is legal for this agent and engine, but this release of Jam does not run it yet."""
+
+    code: ClassVar[str] = "capability.not_offered"
+    hint: ClassVar[str] = "Use one of the offered combinations: a managed workspace, or a private clone with `--repo PATH`."
+
+    asked: str
+    offered: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +62,8 @@ class Resolver:
         cell = Cell(configuration=request.configuration, workspace=request.workspace, placement=request.placement)
         table.require(request.provider, cell, engine=engine.name, abilities=engine.abilities)
         WorkspaceChoice(source=request.workspace, path=request.path).require_complete()
+        if cell not in OFFERED:
+            raise NotOfferedError(asked=str(cell), offered=tuple(sorted(map(str, OFFERED))))
         facts = await self._repository(request)
         await self._require_credential(request, hooks)
         return Resolved(

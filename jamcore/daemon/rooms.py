@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import ClassVar
+from uuid import UUID
 
 import anyio
 
@@ -15,12 +16,13 @@ from jamcore.domain.errors import InvalidInputError, RefusalError
 from jamcore.domain.events import RoomEvent, TurnStateChanged, UserSaid
 from jamcore.domain.limits import TURN_TEXT_CHARACTERS
 from jamcore.domain.requests import RoomRequest, RoomView, SessionInspection, StopResult, TurnRequest
-from jamcore.domain.sessions import Turn, TurnState
+from jamcore.domain.sessions import TURN, Turn, TurnState
 from jamcore.runtime.allocator import Allocator, require_same_request
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.pool import WorkerPool
 from jamcore.runtime.provision import SessionProvisioner
 from jamcore.runtime.turns import settle_turn
+from jamcore.runtime.worker import HostWorker
 from jamcore.store import Repos, Store
 from jamcore.system.clock import Clock
 
@@ -56,11 +58,11 @@ class Rooms:
         self._allocator = allocator
         self._provisioner = provisioner
         self._clock = clock
-        self._creating = anyio.Lock()
+        self._creating: dict[UUID, anyio.Lock] = {}
 
     async def create(self, request: RoomRequest) -> RoomView:
         """Allocate, provision and bring up a room. A failed bring-up leaves the parked room, so nothing is lost (PREP-5)."""
-        async with self._creating:  # two exact retries at once must not allocate twice
+        async with self._creating.setdefault(request.id, anyio.Lock()):  # two exact retries at once must not allocate twice
             found = await self._store.read(lambda repos: repos.rooms.find_id(request.id))
             if found is not None:
                 require_same_request(found, request)
@@ -93,14 +95,17 @@ class Rooms:
 
         records, known = await self._store.read(look)
         if known:
-            return await self._store.transact(lambda repos: repos.turns.accept(_turn(records, request, known)))
-        worker = await self._pool.start(records.host.id)
+            return await self._known(records, request, known)
+        worker = await self._live(records)
         turn = await self._accept(records, request)
         try:
             worker.submit(turn)
         except anyio.WouldBlock as error:
-            await self._settle_refused(turn)
+            await self._settle_refused(turn, TurnState.FAILED, "too many turns wait in this room")
             raise RoomBusyError(room=records.room.name) from error
+        except anyio.ClosedResourceError:
+            await self._settle_refused(turn, TurnState.INTERRUPTED, "the room was being stopped: say it again")
+            return await self._store.read(lambda repos: repos.turns.get(turn.id))
         return turn
 
     async def turns(self, ref: str) -> tuple[Turn, ...]:
@@ -124,9 +129,7 @@ class Rooms:
 
     async def resume(self, ref: str) -> RoomView:
         """Bring the session back exactly, or refuse."""
-        records = await self._records(ref)
-        await self._provisioner.require_ready(records.workspace)
-        await self._pool.start(records.host.id)
+        await self._live(await self._records(ref))
         return await self.get(ref)
 
     async def inspect(self, ref: str) -> SessionInspection:
@@ -151,6 +154,21 @@ class Rooms:
         room = await self._store.read(lambda repos: repos.rooms.find(ref))
         async with self._feed.following(room.id, after=after, follow=follow) as events:
             yield events
+
+    async def _live(self, records: RoomRecords) -> HostWorker:
+        """Return the room's live worker, bringing it up first when there is none."""
+        if worker := self._pool.get(records.host.id):
+            return worker
+        await self._provisioner.require_ready(records.workspace)
+        return await self._pool.start(records.host.id)
+
+    async def _known(self, records: RoomRecords, request: TurnRequest, known: Turn) -> Turn:
+        """Answer an exact retry with the turn as it is. One that a dead daemon left unfinished is decided first: kept or cut."""
+        stored = await self._store.transact(lambda repos: repos.turns.accept(_turn(records, request, known)))
+        if TURN.is_terminal(stored.state) or self._pool.get(records.host.id):
+            return stored
+        await self._live(records)
+        return await self._store.read(lambda repos: repos.turns.get(known.id))
 
     async def _records(self, ref: str) -> RoomRecords:
         return await self._store.read(lambda repos: room_records(repos, repos.rooms.find(ref)))
@@ -181,9 +199,8 @@ class Rooms:
         self._feed.announce(records.room.id)
         return accepted
 
-    async def _settle_refused(self, turn: Turn) -> None:
-        why = "too many turns wait in this room"
-        await settle_turn(self._store, self._feed, turn, TurnState.FAILED, why, at=self._clock.now())
+    async def _settle_refused(self, turn: Turn, state: TurnState, why: str) -> None:
+        await settle_turn(self._store, self._feed, turn, state, why, at=self._clock.now())
 
 
 def _turn(records: RoomRecords, request: TurnRequest, known: Turn | None, *, at: Clock | None = None) -> Turn:

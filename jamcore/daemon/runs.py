@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import anyio
 import structlog
 from anyio.abc import TaskGroup
 
@@ -11,14 +12,16 @@ from jamcore.daemon.changes import Changes
 from jamcore.daemon.rooms import Rooms
 from jamcore.domain.changes import Run
 from jamcore.domain.errors import InvalidInputError, JamError
-from jamcore.domain.events import SessionNotice, TurnStateChanged
+from jamcore.domain.events import IN_DOUBT, SessionNotice, TurnStateChanged
 from jamcore.domain.requests import RunRequest, RunView, TurnRequest
 from jamcore.domain.sessions import TurnState
 from jamcore.runtime.feed import RoomFeed
-from jamcore.store import Store
+from jamcore.store import Repos, Store
 
 ENDED = frozenset({TurnState.CAPTURED, TurnState.INTERRUPTED, TurnState.FAILED, TurnState.CUT})
 """A completed turn is waited for until it is captured: only then is it safe."""
+CAPTURE_WAIT_S = 60.0
+"""How long that wait is at the most: a checkpoint that is refused, or a provider without any, must not keep a run open for ever."""
 
 
 class Runs:
@@ -30,6 +33,7 @@ class Runs:
         self._changes = changes
         self._feed = feed
         self._tasks = tasks
+        self._finishing: set[UUID] = set()
 
     async def start(self, request: RunRequest) -> RunView:
         """Create the room, accept the turn, and return.
@@ -44,7 +48,7 @@ class Runs:
         run = Run(room_id=request.id, turn_id=request.turn_id, change_id=request.change_id, objective=request.objective)
         await self._store.transact(lambda repos: repos.runs.insert(run))
         await self._rooms.say(str(request.id), TurnRequest(id=request.turn_id, text=request.objective))
-        self._tasks.start_soon(self._finish, run)
+        self._begin(run)
         return await self.get(str(request.id))
 
     async def get(self, ref: str) -> RunView:
@@ -56,23 +60,59 @@ class Runs:
         return RunView(room=room, turn=turn, change=change)
 
     async def finish_interrupted(self) -> None:
-        """Take up the runs that have no change request yet: those whose turn has ended get theirs. For start-up."""
-        for run in await self._store.read(lambda repos: tuple(repos.runs.unfinished())):
+        """Take up the runs that have no change request yet. For start-up.
+
+        One whose turn was never accepted stays as it is; one whose turn a dead daemon left undecided waits until its room is used again.
+        """
+
+        def read(repos: Repos) -> tuple[Run, ...]:
+            return tuple(run for run in repos.runs.unfinished() if repos.turns.find_id(run.turn_id) is not None)
+
+        for run in await self._store.read(read):
+            self._begin(run)
+
+    def _begin(self, run: Run) -> None:
+        """Start finishing a run, once: an exact retry finds it under way."""
+        if run.room_id not in self._finishing:
+            self._finishing.add(run.room_id)
             self._tasks.start_soon(self._finish, run)
 
     async def _finish(self, run: Run) -> None:
-        """Wait for the end of the turn and build the change request; a named boundary, because nobody awaits it."""
-        try:
-            await self._wait(run.room_id, run.turn_id)
-            await self._changes.build(str(run.room_id), run.change_id)
-            notice = SessionNotice(code="run.change-request", detail=str(run.change_id))
-        except (JamError, OSError) as error:
-            structlog.get_logger("jam.runs").warning("no change request", room=str(run.room_id), error=str(error))
-            notice = SessionNotice(code="run.no-change-request", detail=str(error))
-        await self._feed.append(run.room_id, run.turn_id, [notice])
+        """Wait for the end of the turn, build the change request and park the room: the run is done.
 
-    async def _wait(self, room: UUID, turn: UUID) -> None:
+        A named boundary, because nobody awaits it: whatever fails here ends this run's task and nothing else.
+        """
+        log = structlog.get_logger("jam.runs")
+        try:
+            notice = await self._build(run)
+            await self._feed.append(run.room_id, run.turn_id, [notice])
+            await self._rooms.stop(str(run.room_id))
+        except Exception as error:  # noqa: BLE001 - the top of a task
+            log.error("run not finished", room=str(run.room_id), error=str(error))  # noqa: TRY400 - start-up takes it up again
+        finally:
+            self._finishing.discard(run.room_id)
+
+    async def _build(self, run: Run) -> SessionNotice:
+        if not await self._ended(run.room_id, run.turn_id):
+            return SessionNotice(
+                code="run.no-change-request", detail="the turn's end was not seen: resume the room, then `jam change new`"
+            )
+        try:
+            await self._changes.build(str(run.room_id), run.change_id)
+        except (JamError, OSError) as error:
+            return SessionNotice(code="run.no-change-request", detail=str(error))
+        return SessionNotice(code="run.change-request", detail=str(run.change_id))
+
+    async def _ended(self, room: UUID, turn: UUID) -> bool:
+        """Wait for the turn's end; False when it is in doubt. A completed turn gets a moment to be captured, and counts without it."""
+        state = ""
         async with self._feed.following(room, after=0, follow=True) as events:
-            async for event in events:
-                if event.turn_id == turn and isinstance(event.payload, TurnStateChanged) and event.payload.state in ENDED:
-                    return
+            with anyio.CancelScope() as scope:
+                async for event in events:
+                    if event.turn_id == turn and isinstance(event.payload, TurnStateChanged):
+                        state = event.payload.state
+                        if state == TurnState.COMPLETED:
+                            scope.deadline = anyio.current_time() + CAPTURE_WAIT_S
+                        elif state == IN_DOUBT or state in ENDED:
+                            break
+        return state != IN_DOUBT

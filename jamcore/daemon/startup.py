@@ -22,8 +22,8 @@ ORDER = (
     "pending sandbox clean-ups",
     "hosts left by the last daemon",
     "checkpoint publications",
-    "workspace reconciliation",
     "files of interrupted writes",
+    "workspace reconciliation",
     "runs without a change request",
 )
 """The steps that exist, in the order of START-1, which also says where a further one belongs."""
@@ -42,8 +42,8 @@ async def start_up(steps: tuple[StartStep, ...]) -> tuple[str, ...]:
     for step in steps:
         try:
             met = await step.run()
-        except (JamError, OSError) as error:
-            log.error("start-up step failed", step=step.name, error=str(error))  # noqa: TRY400 - typed: the trace says nothing more
+        except Exception as error:
+            log.exception("start-up step failed", step=step.name)
             problems.append(f"{step.name}: {error}")
             continue
         for record, problem in met:

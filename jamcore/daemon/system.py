@@ -15,7 +15,7 @@ from jamcore.domain.requests import DoctorReport, FindingView, Health
 from jamcore.domain.sandboxes import Finding
 from jamcore.plugins.manager import ProviderManager
 from jamcore.sandbox.toolchain import Toolchains
-from jamcore.system.process import run_bounded
+from jamcore.system.git import run_git
 
 LEAST_FREE_BYTES = 2 << 30
 """A provider's program unpacked is a few hundred MB; below this a first session is likely to fill the disk."""
@@ -98,13 +98,7 @@ class SystemStatus:
 
     async def _git(self) -> Finding:
         try:
-            done = await run_bounded(
-                ("git", "--version"),
-                cwd="/",
-                env={"PATH": self._options.environment.get("PATH", "/usr/bin:/bin")},
-                limit_bytes=4096,
-                timeout_s=GIT_TIMEOUT_S,
-            )
+            done = await run_git("--version", cwd=self._options.app, timeout_s=GIT_TIMEOUT_S)
         except OSError as error:
             return Finding(subject="git", ok=False, detail=error.strerror or str(error), hint="Install git.")
         return Finding(

@@ -165,8 +165,12 @@ class UserSaid(Record):
     text: str
 
 
+IN_DOUBT = "in-doubt"
+"""Not a state of a turn: its end was not seen, and the next resume decides between kept and cut."""
+
+
 class TurnStateChanged(Record):
-    """Jam's own view of a turn moved on (CONT-11)."""
+    """Jam's own view of a turn moved on (CONT-11): ``state`` is a :class:`~jamcore.domain.sessions.TurnState` or :data:`IN_DOUBT`."""
 
     kind: Literal["turn.state"] = "turn.state"
     state: str

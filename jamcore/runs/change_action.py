@@ -115,7 +115,7 @@ class _Steps:
     async def snapshot(self, intent: ChangeIntent) -> ChangeIntent:
         git = await self._sources.review(intent)
         await git.prepare()
-        tree = await git.snapshot()
+        tree = (await git.snapshot()).tree
         await git.keep(tree_name(intent.id), tree)
         return await self._taken(intent, git, tree)
 

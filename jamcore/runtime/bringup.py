@@ -24,6 +24,7 @@ from jamcore.sandbox.planning import require_stored_name
 from jamcore.sandbox.prepare import PreparationRequest, Preparer
 from jamcore.sandbox.prepared import EndpointRoute, NetworkPolicy, PreparedExec
 from jamcore.sandbox.teardown import park
+from jamcore.workspace.review import ReviewGitError
 
 OpenRoute = Callable[[ModelEndpoint], AbstractAsyncContextManager[EndpointRoute]]
 """Opens the relay of an endpoint, with its credential looked up at that moment."""
@@ -42,8 +43,10 @@ class BringUp:
     standing: HostStanding
     work_trees: WorkTrees
 
-    async def start(self, stack: AsyncExitStack, seats: tuple[Seat, ...]) -> ProviderRuntime:
+    async def start(self, stack: AsyncExitStack, seats: tuple[Seat, ...], proven: Callable[[], None]) -> ProviderRuntime:
         """Bring the host up to a running provider; what was opened is closed by the stack, in reverse.
+
+        ``proven`` is called once the sandbox is there and proven to be this plan's: from then on it may be stopped.
 
         Raises:
             JamError: What did not work; a sandbox of ours is parked.
@@ -53,24 +56,30 @@ class BringUp:
         for seat in seats:
             await self.continuity.activate(seat)
         prepared = await self._prepare(stack)
+        proven()
         for seat in seats:
             try:
                 await self.work_trees.keep_base(self.continuity.host, seat.workspace, self.engine)
-            except WorkTreeHiddenError as error:
-                await self.standing.say((seat,), error.code, "no change request can be built from this sandbox's disk")
+            except (WorkTreeHiddenError, ReviewGitError) as error:
+                await self.standing.say((seat,), error.code, f"no change request can be built from these files: {error}")
         return await stack.enter_async_context(await self.hooks.open_runtime(self._request(), prepared))
 
     async def files_of(self, seat: Seat) -> str | None:
-        """Return the digest of the session's work tree as it is now; ``None`` where the engine does not show it (CONT-11)."""
+        """Return the digest of the session's work tree as it is now; ``None`` when it cannot be read (CONT-11).
+
+        A work tree that cannot be read never keeps a conversation from going on: the room says so, and that is all.
+        """
         try:
-            return await self.work_trees.review(self.continuity.host, seat.workspace, self.engine).snapshot()
+            return (await self.work_trees.review(self.continuity.host, seat.workspace, self.engine).snapshot()).tree
         except WorkTreeHiddenError:
             return None
+        except (ReviewGitError, OSError) as error:
+            await self.standing.say((seat,), "workspace.unreadable", f"the state of the files is not known: {error}")
+            return None
 
-    async def park(self, seats: tuple[Seat, ...], why: str) -> None:
-        """Stop the sandbox, keep its disk, and say so in the store."""
+    async def park(self) -> None:
+        """Stop the sandbox and keep its disk."""
         await park(self.engine, self.plan.name)
-        await self.standing.parked(seats, why)
 
     async def _prepare(self, stack: AsyncExitStack) -> PreparedExec:
         context = plan_context(self.plan.provider, self.plan.cell, self.engine.abilities)

@@ -32,11 +32,6 @@ class RoomFeed:
         if waiting := self._news.pop(room, None):
             waiting.set()
 
-    def announce_all(self) -> None:
-        """Wake every follower; used when the daemon ends, so that followers see it."""
-        for room in tuple(self._news):
-            self.announce(room)
-
     @asynccontextmanager
     async def following(self, room: UUID, *, after: int, follow: bool) -> AsyncIterator[AsyncIterator[RoomEvent]]:
         """Yield an iterator over the events with a number greater than ``after``; with ``follow`` it waits for more."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import ClassVar
 from uuid import UUID
 
 import anyio
@@ -11,8 +13,25 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from jamcore.domain.continuity import Checkpoint
+from jamcore.domain.errors import FaultError
+from jamcore.domain.limits import PREPARE_TIMEOUT_S
 from jamcore.runtime.worker import HostWorker
 from jamcore.system.tasks import owned_tasks
+
+BRING_UP_S = PREPARE_TIMEOUT_S + 120.0
+"""A whole bring-up: the preparation, the activation before it, and the provider's start and resume after it."""
+
+
+@dataclass(eq=False)
+class BringUpTimeoutError(FaultError):
+    """The host did not come up within its bound; it is parked again."""
+
+    code: ClassVar[str] = "runtime.bring_up_timeout"
+    hint: ClassVar[str] = "Look at `jam daemon logs`, then resume the room again."
+
+    host: str
+    limit_s: float
+
 
 WorkerFactory = Callable[[UUID], Awaitable[HostWorker]]
 """Makes the worker of a host, not started."""
@@ -46,7 +65,14 @@ class WorkerPool:
                 await ending.stop()
             worker = await self._make(host)
             self._workers[host] = worker
-            await self._tasks.start(self._run, host, worker)
+            try:
+                with anyio.fail_after(BRING_UP_S):
+                    await self._tasks.start(self._run, host, worker)
+            except TimeoutError as error:
+                raise BringUpTimeoutError(host=str(host), limit_s=BRING_UP_S) from error
+            finally:
+                if not worker.is_up and self._workers.get(host) is worker:
+                    del self._workers[host]  # cancelled before its task ran at all
             return worker
 
     async def stop(self, host: UUID) -> Checkpoint | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
 
+import anyio
 from anyio import to_thread
 
 from jamcore.domain.errors import FaultError, JamError, RefusalError
@@ -47,6 +48,7 @@ class SessionProvisioner:
         self._layout = layout
         self._clock = clock
         self._ids = ids
+        self._locks: dict[UUID, anyio.Lock] = {}
 
     async def provision(self, operation_id: UUID) -> None:
         """Carry out a running provision operation.
@@ -81,6 +83,19 @@ class SessionProvisioner:
         """
         if workspace.state is WorkspaceState.READY:
             return
+        async with self._locks.setdefault(workspace.id, anyio.Lock()):
+            await self._make_ready(await self._store.read(lambda repos: repos.workspaces.get(workspace.id)))
+
+    async def _make_ready(self, workspace: SessionWorkspace) -> None:
+        if workspace.state is WorkspaceState.READY:
+            return
+        if workspace.state is WorkspaceState.PROVISIONING:
+            # A provision that a full disk or a cancelled request cut: its operation is still running, and is finished.
+            running = await self._store.read(lambda repos: repos.operations.running())
+            for operation in running:
+                if operation.workspace_id == workspace.id:
+                    await self.provision(operation.id)
+                    return
         if workspace.state is not WorkspaceState.PROVISION_FAILED:
             raise WorkspaceNotReadyError(session=str(workspace.session_id), state=workspace.state)
         fence = self._store.fence
@@ -109,6 +124,8 @@ class SessionProvisioner:
         """Finish every provision that was running when the daemon died; one failure stops no other (START-1)."""
         failed = []
         for operation in await self._store.read(lambda repos: tuple(repos.operations.running())):
+            if operation.kind is not OperationKind.PROVISION:
+                continue
             try:
                 await self.provision(operation.id)
             except JamError as error:

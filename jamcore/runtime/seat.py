@@ -21,13 +21,16 @@ class Seat:
     identity: ProviderIdentity | None = None
     running: Turn | None = None
     idle: anyio.Event = field(default_factory=anyio.Event)
+    interruptible: anyio.Event = field(default_factory=anyio.Event)
 
     def begin(self, turn: Turn) -> None:
         """Note that a turn runs."""
         self.running = turn
         self.idle = anyio.Event()
+        self.interruptible = anyio.Event()
 
     def end(self) -> None:
         """Note that none runs."""
         self.running = None
         self.idle.set()
+        self.interruptible.set()

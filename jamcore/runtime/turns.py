@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 
 from jamcore.continuity.coordinator import HostCoordinator
-from jamcore.domain.events import RoomPayload, TurnEnded, TurnOutcome, TurnStarted, TurnStateChanged
+from jamcore.domain.errors import JamError
+from jamcore.domain.events import IN_DOUBT, RoomPayload, TurnEnded, TurnOutcome, TurnStarted, TurnStateChanged
 from jamcore.domain.ids import ProviderIdentity
-from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError
+from jamcore.domain.providers import ProviderGoneError
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.runtime.feed import RoomFeed
@@ -35,8 +36,10 @@ class TurnRunner:
         self._clock = clock
         self._coordinator = coordinator
 
-    async def run(self, turn: Turn, runtime: ProviderRuntime, identity: ProviderIdentity) -> TurnState:
-        """Run an accepted turn to the provider's end mark and return its state.
+    async def run(
+        self, turn: Turn, runtime: ProviderRuntime, identity: ProviderIdentity, *, started: Callable[[], None]
+    ) -> TurnState:
+        """Run an accepted turn to the provider's end mark and return its state; ``started`` is called when it can be interrupted.
 
         Raises:
             ProviderGoneError: The program ended first. Whether the turn was kept is decided when the session comes back.
@@ -51,6 +54,7 @@ class TurnRunner:
             async for event in events:  # to its own end: leaving earlier would interrupt
                 if isinstance(event, TurnStarted):
                     await self._started(turn, identity, event)
+                    started()
                 elif isinstance(event, TurnEnded):
                     state = await self._ended(turn, event, recorder)
                 else:
@@ -59,9 +63,9 @@ class TurnRunner:
             return state
         raise ProviderGoneError(provider="", detail="the turn's events ended without an end mark")
 
-    async def doubt(self, turn: Turn, error: ProviderGoneError | ProviderProtocolError) -> None:
+    async def doubt(self, turn: Turn, error: JamError) -> None:
         """Say that a turn's end was not seen; the state stays, because only the provider's own state can decide it."""
-        said = TurnStateChanged(state="in-doubt", detail=f"{error.code}: {error.context().get('detail', '')}")
+        said = TurnStateChanged(state=IN_DOUBT, detail=f"{error.code}: {error.context().get('detail', '')}")
         await self._feed.append(turn.room_id, turn.id, [said])
 
     async def _started(self, turn: Turn, identity: ProviderIdentity, event: TurnStarted) -> None:
@@ -115,7 +119,7 @@ def kept_or_cut(turn: Turn, remembered: dict[str, TurnOutcome]) -> tuple[TurnSta
     if turn.state is TurnState.COMPLETED:
         return None if outcome is TurnOutcome.COMPLETED else (TurnState.CUT, "completed, but the provider's state does not hold it")
     if turn.state is TurnState.ACCEPTED:
-        return TurnState.CUT, "it had not reached the provider"
+        return TurnState.CUT, "Jam did not see it reach the provider: look at the conversation before you say it again"
     if outcome is TurnOutcome.COMPLETED:
         return TurnState.COMPLETED, "kept: the provider had finished it"
     return TurnState.CUT, "the provider ended in the middle of it; what it had done until then is in the conversation"

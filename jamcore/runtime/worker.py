@@ -16,8 +16,8 @@ import structlog
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.errors import JamError
 from jamcore.domain.ids import ProviderIdentity, provider_identity
-from jamcore.domain.limits import FINALISE_TIMEOUT_S
-from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError, ThreadRequest
+from jamcore.domain.limits import FINALISE_TIMEOUT_S, PROVIDER_REQUEST_S
+from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError, ProviderTimeoutError, ThreadRequest
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.runtime.bringup import BringUp
@@ -44,12 +44,19 @@ class HostWorker:
         self._runtime: ProviderRuntime | None = None
         self._final: Checkpoint | None = None
         self._dirty = False
+        self._proven = False
+        self._up = False
         self._why = "stopped"
 
     @property
     def is_stopping(self) -> bool:
         """Whether it takes no more turns."""
         return self._stopping.is_set()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it has come up."""
+        return self._up
 
     def seat(self, session: UUID) -> Seat:
         """Return the seat of a session."""
@@ -60,13 +67,20 @@ class HostWorker:
 
         Raises:
             anyio.WouldBlock: Too many turns wait already.
+            anyio.ClosedResourceError: The worker takes no more turns.
         """
+        if self._stopping.is_set():
+            raise anyio.ClosedResourceError
         self._inboxes[turn.session_id][0].send_nowait(turn)
 
     async def interrupt(self, session: UUID) -> None:
-        """Interrupt the running turn; idle: does nothing."""
+        """Interrupt the running turn; idle: does nothing. A turn that is only just beginning is interrupted as soon as it can be."""
         seat = self._seats[session]
-        if self._runtime is not None and seat.running is not None and seat.identity is not None:
+        if self._runtime is None or seat.running is None:
+            return
+        with anyio.move_on_after(PROVIDER_REQUEST_S):
+            await seat.interruptible.wait()
+        if not seat.idle.is_set() and seat.identity is not None:
             await self._runtime.interrupt(seat.identity)
 
     async def stop(self) -> Checkpoint | None:
@@ -83,19 +97,25 @@ class HostWorker:
         """
         try:
             await self._live(report_up)
+        except JamError as error:
+            self._why = f"{error.code}: {error}"
+            raise
         finally:
             self._stopping.set()
-            with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
-                await self._finalise()
-            self._ended.set()
+            try:
+                with anyio.CancelScope(shield=True):
+                    await self._finalise()
+            finally:
+                self._ended.set()
 
     async def _live(self, report_up: Callable[[], None]) -> None:
         async with AsyncExitStack() as stack:
             seats = tuple(self._seats.values())
-            runtime = self._runtime = await self._bring_up.start(stack, seats)
+            runtime = self._runtime = await self._bring_up.start(stack, seats, self._note_proven)
             for seat in seats:
                 await self._bring_back(seat, runtime)
             await self._standing.live(seats)
+            self._up = True
             report_up()
             async with owned_tasks() as tasks:
                 tasks.start_soon(self._watch, runtime)
@@ -104,6 +124,9 @@ class HostWorker:
                 await self._stopping.wait()
                 await self._quieten()
                 tasks.cancel_scope.cancel()
+
+    def _note_proven(self) -> None:
+        self._proven = True
 
     async def _bring_back(self, seat: Seat, runtime: ProviderRuntime) -> None:
         """Resume the seat's thread exactly, or fail with an observation (CONT-1, CONT-7)."""
@@ -114,8 +137,10 @@ class HostWorker:
         request = ThreadRequest(cwd=seat.workspace.guest_path, model=seat.session.model)
         try:
             state = await runtime.resume_thread(ProviderIdentity(expected), request)
-        except JamError as error:
-            await self._continuity.observe(seat, reported=None, detail=str(error))
+        except BaseException as error:
+            # Every attempt leaves its observation, also one that was cancelled (CONT-7).
+            with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
+                await self._continuity.observe(seat, reported=None, detail=str(error) or type(error).__name__)
             raise
         await self._continuity.observe(seat, reported=state.identity, detail="")
         seat.identity = ProviderIdentity(expected)
@@ -125,23 +150,22 @@ class HostWorker:
             await self._capture(CheckpointReason.AFTER_TURN, seat)
 
     async def _serve(self, seat: Seat, runtime: ProviderRuntime) -> None:
-        async with self._inboxes[seat.session.id][1] as inbox:
-            async for turn in inbox:
-                if self._stopping.is_set():
-                    await self._runner.settle(turn, TurnState.INTERRUPTED, "the room was stopped before it began")
-                    continue
-                seat.begin(turn)
-                try:
-                    await self._turn(seat, runtime, turn)
-                finally:
-                    seat.end()
+        inbox = self._inboxes[seat.session.id][1]
+        while not self._stopping.is_set():
+            turn = await inbox.receive()
+            seat.begin(turn)
+            try:
+                await self._turn(seat, runtime, turn)
+            finally:
+                seat.end()
 
     async def _turn(self, seat: Seat, runtime: ProviderRuntime, turn: Turn) -> None:
         try:
             if seat.identity is None:
                 seat.identity = await self._open_thread(seat, runtime)
-            state = await self._runner.run(turn, runtime, seat.identity)
-        except (ProviderGoneError, ProviderProtocolError) as error:
+            state = await self._runner.run(turn, runtime, seat.identity, started=seat.interruptible.set)
+        except (ProviderGoneError, ProviderProtocolError, ProviderTimeoutError) as error:
+            # A turn whose start was not answered may run all the same: only the provider's state can tell.
             await self._runner.doubt(turn, error)
             self._stopping.set()
         except JamError as error:
@@ -187,16 +211,38 @@ class HostWorker:
     async def _finalise(self) -> None:
         """Checkpoint what is not yet safe, then park. The provider is closed by now, so nothing needs to be frozen.
 
-        The sandbox is parked whatever the store says: with a full disk the rows stay behind, and the next bring-up or start mends them.
+        The sandbox is parked whatever became of the checkpoint and of the rows: with a full disk they stay behind, and the next bring-up or
+        start mends them. A sandbox that was not proven to be this plan's is left alone.
         """
         seats = tuple(self._seats.values())
+        try:
+            with anyio.move_on_after(FINALISE_TIMEOUT_S) as scope:
+                await self._last_checkpoint()
+            if scope.cancelled_caught:
+                self._why = f"{self._why}; the final checkpoint took longer than {FINALISE_TIMEOUT_S:g} s"
+        finally:
+            with anyio.move_on_after(FINALISE_TIMEOUT_S):
+                if self._proven:
+                    await self._bring_up.park()
+                await self._put_down(seats)
+
+    async def _last_checkpoint(self) -> None:
         if self._dirty:
             self._continuity.melt()
             try:
                 self._final = await self._continuity.capture(CheckpointReason.BEFORE_STOP)
-            except JamError as error:
+            except (JamError, OSError) as error:
                 self._why = f"{self._why}; the final checkpoint failed: {error}"
+
+    async def _put_down(self, seats: tuple[Seat, ...]) -> None:
+        """Settle the turns that still waited, and record the end."""
         try:
-            await self._bring_up.park(seats, self._why)
+            for send, receive in self._inboxes.values():
+                send.close()
+                with suppress(anyio.EndOfStream):
+                    while True:
+                        turn = receive.receive_nowait()
+                        await self._runner.settle(turn, TurnState.INTERRUPTED, f"it had not begun: {self._why}")
+            await self._standing.parked(seats, self._why)
         except JamError as error:
-            structlog.get_logger("jam.worker").error("parked, but not recorded", why=self._why, error=str(error))
+            structlog.get_logger("jam.worker").error("the end could not be recorded", why=self._why, error=str(error))

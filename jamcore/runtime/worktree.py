@@ -12,7 +12,7 @@ from jamcore.domain.errors import RefusalError
 from jamcore.domain.sessions import RuntimeHost, SessionWorkspace
 from jamcore.engines.port import Engine, HostView
 from jamcore.system.files import Files
-from jamcore.workspace.review import ReviewGit
+from jamcore.workspace.review import ReviewGit, tracked_paths
 
 BASE = "base"
 """Name of the tree that a session began with: every change request is against it."""
@@ -61,4 +61,5 @@ class WorkTrees:
             return
         review = self.review(host, workspace, engine)
         await review.prepare()
-        await review.keep(BASE, await review.snapshot())
+        tracked = await tracked_paths(review.work_tree) if workspace.source is WorkspaceSource.PRIVATE_HOST_CLONE else b""
+        await review.keep(BASE, (await review.snapshot(also=tracked)).tree)

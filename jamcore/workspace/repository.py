@@ -152,7 +152,13 @@ class _Look:
         fixed = {"GIT_NO_LAZY_FETCH": "1"}
         try:
             return await run_git(
-                *argv, cwd=self.directory, environment=fixed | (environment or {}), limit_bytes=limit, timeout_s=LOOK_TIMEOUT_S
+                *argv,
+                cwd=self.directory,
+                # Whoever runs Jam named it; nothing in it is executed, so that its owner does not matter.
+                settings=("safe.directory=*",),
+                environment=fixed | (environment or {}),
+                limit_bytes=limit,
+                timeout_s=LOOK_TIMEOUT_S,
             )
         except FileNotFoundError as error:
             raise GitMissingError(path=str(self.directory)) from error

@@ -19,6 +19,7 @@ from jamcore.system.process import Finished
 
 _ATTRIBUTES = b"* !filter !diff !merge !ident !working-tree-encoding !text !eol !crlf\n"
 _NAMES_LIMIT = 64 << 20
+_SKIPPED_LINES, _SKIPPED_CHARACTERS = 20, 200
 
 
 @dataclass(eq=False)
@@ -42,6 +43,14 @@ class RawChange:
     path: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A tree, and git's bounded words on what it could not take; empty: the tree is the whole work tree."""
+
+    tree: str
+    skipped: tuple[str, ...] = ()
+
+
 class ReviewGit:
     """Trees of one work tree, kept in one private git directory. Stateless between calls."""
 
@@ -49,6 +58,11 @@ class ReviewGit:
         self._git = git_directory
         self._tree = work_tree
         self._files = files
+
+    @property
+    def work_tree(self) -> Path:
+        """The directory that is looked at."""
+        return self._tree
 
     async def prepare(self) -> None:
         """Make the git directory; an existing one is kept."""
@@ -58,10 +72,14 @@ class ReviewGit:
         self._files.make_private(self._git / "info")
         self._files.write_atomic(self._git / "info" / "attributes", _ATTRIBUTES)
 
-    async def snapshot(self) -> str:
-        """Store the work tree as it is now and return its tree id.
+    async def snapshot(self, *, also: bytes = b"") -> Snapshot:
+        """Store the work tree as it is now.
 
-        Ignored files stay out, as they would in any change that a person reviews; nested repositories become links, never read.
+        Ignored files stay out, as they would in any change that a person reviews, unless an earlier snapshot had them; nested repositories
+        become links, never read. What git cannot take (a nested repository without a commit, a file it may not read) is named.
+
+        Args:
+            also: NUL-separated paths that are taken although they are ignored: what the repository tracks all the same.
         """
         with tempfile.TemporaryDirectory(dir=self._git, prefix="index-") as directory:
             index = Path(directory, "index")
@@ -69,10 +87,17 @@ class ReviewGit:
                 # Git trusts its own record of sizes and times, so that an unchanged tree is not read again.
                 shutil.copy2(last, index)
             env = {"GIT_INDEX_FILE": str(index)}
-            await self._run("add", "add", "--all", "--", ":/", env=env, work_tree=True)
+            done = await self._git_command("add", "--all", "--ignore-errors", "--", ":/", env=env, work_tree=True)
+            if done.returncode not in (0, 1) or done.timed_out:
+                raise ReviewGitError(step="add", detail=done.stderr.decode(errors="replace")[-300:])
+            if also:
+                paths = Path(directory, "paths")
+                paths.write_bytes(also)
+                force = ("add", "--force", "--ignore-errors", f"--pathspec-from-file={paths}", "--pathspec-file-nul")
+                await self._git_command("--literal-pathspecs", *force, env=env, work_tree=True)
             tree = (await self._run("write-tree", "write-tree", env=env)).decode().strip()
             index.replace(last)
-            return tree
+            return Snapshot(tree=tree, skipped=_skipped(done.stderr) if done.returncode == 1 else ())
 
     async def keep(self, name: str, tree: str) -> None:
         """Give a tree a name that survives; the same name again with another tree replaces it."""
@@ -125,6 +150,17 @@ class ReviewGit:
             environment=env,
             limit_bytes=limit,
         )
+
+
+async def tracked_paths(clone: Path) -> bytes:
+    """Return the NUL-separated paths that a fresh clone tracks, ignored ones too. Only for a clone that no guest has written yet."""
+    done = await run_git("ls-files", "-z", cwd=clone, settings=("safe.directory=*",), limit_bytes=_NAMES_LIMIT)
+    return done.stdout if done.ok else b""
+
+
+def _skipped(said: bytes) -> tuple[str, ...]:
+    lines = [line.removeprefix("error: ") for line in said.decode(errors="replace").splitlines() if line.startswith("error: ")]
+    return tuple(line[:_SKIPPED_CHARACTERS] for line in lines[:_SKIPPED_LINES]) or ("something that git did not name",)
 
 
 def _parse_raw(raw: bytes) -> list[RawChange]:
