@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import anyio
 
 from jamcore.cli.exits import Exit, exit_of
 from jamcore.cli.output import Output
+from jamcore.cli.streams import OutputLostError, lost
 from jamcore.control.address import app_directory, environment
 from jamcore.control.client import JamClient
 from jamcore.control.reach import Reach
@@ -47,18 +47,21 @@ def invoke(work: Callable[[Session], Awaitable[Exit]], *, json: bool, directory:
     """Run a command's work and end the process with its status. Nothing but a fault of Jam itself leaves as a traceback."""
     output = Output(json=json, out=sys.stdout, err=sys.stderr)
     try:
-        status = anyio.run(_work, work, Session(directory, output))
+        status = _status(work, directory, output)
         output.flush()
+    except OutputLostError as error:
+        status = lost(error.cause)
+    sys.exit(int(status))
+
+
+def _status(work: Callable[[Session], Awaitable[Exit]], directory: Path | None, output: Output) -> int:
+    try:
+        return anyio.run(_work, work, Session(directory, output))
     except KeyboardInterrupt:
-        status = Exit.INTERRUPTED
-    except BrokenPipeError:
-        # Who reads our output has seen enough (`jam ls | head`). Python would complain once more when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = Exit.OK
+        return Exit.INTERRUPTED
     except JamError as error:
         output.problem(error)
-        status = exit_of(error)
-    sys.exit(int(status))
+        return exit_of(error)
 
 
 async def _work(work: Callable[[Session], Awaitable[Exit]], session: Session) -> Exit:

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from typing import NoReturn
 
 from jamcore.cli.help import group_help, root_help
+from jamcore.cli.streams import OutputLostError, lost, open_closed, writing
 from jamcore.cli.table import Command, find, first_words, group
 
 HELP = frozenset({"-h", "--help", "help"})
@@ -19,16 +21,28 @@ EXIT_USAGE = 2
 
 def main() -> NoReturn:
     """Run ``jam`` with the arguments of this process; the entry point."""
+    open_closed()
     sys.exit(run(sys.argv[1:]))
 
 
 def run(words: list[str]) -> int:
     """Run a command line and return its exit status."""
+    try:
+        status = _run(words)
+        with writing():
+            sys.stdout.flush()
+    except OutputLostError as error:
+        return lost(error.cause)
+    return status
+
+
+def _run(words: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")  # a terminal without Unicode shows escapes instead of a crash
     if not words or words[0] in HELP:
-        print(root_help(), end="")
+        with writing():
+            print(root_help(), end="")
         return 0
     if words[0] in VERSION:
         from jamcore.control.versions import jam_version
@@ -53,29 +67,54 @@ def call(command: Command, arguments: list[str]) -> int:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.command()(import_module(f"jamcore.cli.commands.{command.module}").command)
+    json = _wants_json(arguments)
     try:
-        app(args=arguments, prog_name=f"jam {command.name}")
+        # A command ends with SystemExit, and its own output is guarded: what is left to print is help and usage errors.
+        with writing() if {"-h", "--help"} & set(arguments) else nullcontext():
+            app(args=arguments, prog_name=f"jam {command.name}", standalone_mode=not json)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else EXIT_USAGE if ended.code else 0
+    except Exception as error:
+        message = getattr(error, "format_message", None)  # typer's usage errors; their classes are private
+        if not json or message is None:
+            raise
+        return _usage("usage.wrong", message(), f"`jam {command.name} --help` explains it", json=True)
     return 0
+
+
+def _wants_json(words: list[str]) -> bool:
+    """Whether a program reads: known also where the command line is too wrong to be understood."""
+    return "--json" in words[: words.index("--")] if "--" in words else "--json" in words
+
+
+def _usage(code: str, message: str, hint: str, *, json: bool) -> int:
+    """Report a usage error and return its status."""
+    with writing():
+        if json:
+            from json import dumps
+
+            print(dumps({"error": {"code": code, "message": message, "context": {}, "hint": hint}}))
+        else:
+            print(f"jam: {message} ({code})\n  hint: {hint}", file=sys.stderr, flush=True)
+    return EXIT_USAGE
 
 
 def _not_a_command(words: list[str]) -> int:
     """Explain a group, or say what may have been meant."""
     commands = group(words[0])
     if commands and (len(words) == 1 or words[1] in HELP):
-        print(group_help(words[0], commands), end="")
+        with writing():
+            print(group_help(words[0], commands), end="")
         return 0
     from difflib import get_close_matches
 
     word, known = (words[1], [c.path[1] for c in commands]) if commands else (words[0], list(first_words()))
-    print(f"jam: there is no command {' '.join(words[: 2 if commands else 1])!a} (usage.unknown_command)", file=sys.stderr)
+    message = f"there is no command {' '.join(words[: 2 if commands else 1])!a}"
+    hint = "`jam --help` lists the commands"
     if close := get_close_matches(word, known, n=2, cutoff=0.5):
         prefix = f"{words[0]} " if commands else ""
-        print("  hint: did you mean " + " or ".join(f"`jam {prefix}{name}`" for name in close) + "?", file=sys.stderr)
-    else:
-        print("  hint: `jam --help` lists the commands", file=sys.stderr)
-    return EXIT_USAGE
+        hint = "did you mean " + " or ".join(f"`jam {prefix}{name}`" for name in close) + "?"
+    return _usage("usage.unknown_command", message, hint, json=_wants_json(words))
 
 
 if __name__ == "__main__":

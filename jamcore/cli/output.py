@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from jamcore.cli.streams import writing
 from jamcore.cli.text import safe, safe_line
 from jamcore.cli.ticker import Ticker
 from jamcore.domain.errors import JamError
@@ -74,7 +75,8 @@ class Output:
             table.add_column(column, overflow="fold")
         for row in cells:
             table.add_row(*(Text(cell) for cell in row))
-        self._console(self._out).print(table)
+        with writing():
+            self._console(self._out).print(table)
 
     def pairs(self, rows: Iterable[tuple[str, object]]) -> None:
         """Print names and values."""
@@ -97,18 +99,19 @@ class Output:
 
     def flush(self) -> None:
         """Write out what is buffered."""
-        self._out.flush()
-        self._err.flush()
+        with writing():
+            self._out.flush()
+            self._err.flush()
 
     # ----------------------------------------------------------------------------------------------------------------- mechanics
 
     def _raw(self, text: str) -> None:
-        with self.ticker.hidden():
+        with self.ticker.hidden(), writing():
             self._out.write(text)
             self._out.flush()
 
     def _print(self, stream: TextIO, text: str, style: str = "") -> None:
-        with self.ticker.hidden():
+        with self.ticker.hidden(), writing():
             if stream.isatty() and style:
                 self._console(stream).print(text, style=style)
             else:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from jamcore.cli.streams import writing
 from jamcore.cli.text import safe_line
 from jamcore.system.clock import Clock, SystemClock
 
@@ -38,7 +39,8 @@ class Ticker:
         """Show ``label`` while the block runs."""
         if not self._live:
             if not self._silent:
-                print(f"{safe_line(label)} …", file=self._stream, flush=True)
+                with writing():
+                    print(f"{safe_line(label)} …", file=self._stream, flush=True)
             yield
             return
         ended = threading.Event()

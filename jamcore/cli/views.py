@@ -96,7 +96,9 @@ def show_change(output: Output, change: ChangeRequest) -> None:
         output.line(f"  objective: {shortened(change.objective)}")
     output.line(f"  base: {change.base}")
     if not change.complete:
-        output.line("  incomplete: the turn did not end well, or the patch was cut", "red")
+        output.line("  incomplete: the patch was cut, or something could not be read", "red")
+    for words in change.skipped:
+        output.line(f"  not taken: {words}", "red")
     if not change.paths:
         output.line("  no file was changed")
     for path in change.paths:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib import import_module
@@ -97,6 +98,28 @@ def test_a_wrong_command_line_is_a_usage_error(words: list[str], capsys: pytest.
     """Nothing is asked of the daemon; none runs here."""
     assert run(words) == Exit.USAGE
     assert "Usage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["run", "--json"], "usage.wrong"),
+        (["ls", "--nonsense", "--json"], "usage.wrong"),
+        (["room", "new", "codex", "--json", "--placement", "\x1b[2J"], "usage.wrong"),
+        (["rum", "--json"], "usage.unknown_command"),
+        (["room", "--json"], "usage.unknown_command"),
+        (["--json"], "usage.unknown_command"),
+    ],
+)
+def test_a_program_gets_a_usage_error_as_json(words: list[str], code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard output like every other error, with nothing beside it; the status says the same as to a person."""
+    assert run(words) == Exit.USAGE
+    out, err = capsys.readouterr()
+    error = json.loads(out)["error"]
+    assert (set(error), error["code"], err) == ({"code", "message", "context", "hint"}, code, "")
+    assert error["message"]
+    assert out.isascii()
+    assert "\x1b" not in out
 
 
 def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:

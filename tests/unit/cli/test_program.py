@@ -99,6 +99,30 @@ def test_a_reader_that_has_seen_enough_is_no_error(home: Path, room: str) -> Non
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.parametrize("words", [("ls",), ("ls", "--json"), ("say", "ROOM", "hi"), ("--help",), ("ls", "--help")])
+def test_a_full_disk_is_said_in_one_line(home: Path, room: str, words: tuple[str, ...]) -> None:
+    """No traceback, and status 4; also when the line itself cannot be written."""
+    command = [sys.executable, "-m", "jamcore.cli.main", *(room if word == "ROOM" else word for word in words)]
+    environ = {**os.environ, "JAM_HOME": str(home)}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environ)
+        assert done.returncode == Exit.FAULT
+        assert done.stderr.splitlines()[-1] == "jam: the output cannot be written: No space left on device (output.failed)"
+        assert "Traceback" not in done.stderr
+        assert subprocess.run(command, stdout=full, stderr=full, check=False, env=environ).returncode == Exit.FAULT
+
+
+def test_closed_streams_are_no_crash(home: Path, room: str) -> None:
+    """`jam ls >&-`: nothing is printed anywhere, above all not on the connection to the daemon."""
+    del room
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$0" -m jamcore.cli.main ls <&- >&- 2>&-', sys.executable],
+        check=False,
+        env={**os.environ, "JAM_HOME": str(home)},
+    )
+    assert done.returncode == Exit.OK
+
+
 def test_a_terminal_without_unicode_shows_escapes(home: Path, room: str) -> None:
     """Never a crash for a letter."""
     said = HELPERS.program(home, "say", room, "né", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
