@@ -78,6 +78,7 @@ def _material(repos: Repos, intent: ChangeIntent, now: datetime) -> ChangeMateri
         base_commit=repos.workspaces.of_session(session.id).commit,
         turns=turns,
         events=_events(repos, intent),
+        skipped=intent.skipped,
         checkpoints=tuple(repos.checkpoints.of_host(host.id)),
         resumptions=tuple(repos.observations.of_session(session.id)),
         created_at=intent.created_at or now,

@@ -39,7 +39,10 @@ class EvidenceFile(Record):
 
 
 class ChangeRequest(Record):
-    """The package: patch, transcript and evidence below ``change-requests/<id>/``, each with its checksum."""
+    """The package: patch, transcript and evidence below ``change-requests/<id>/``, each with its checksum.
+
+    ``complete``: the patch turns the base into the whole work tree. ``skipped`` are bounded words on what of it could not be read.
+    """
 
     schema_version: Literal[1] = 1
     id: UUID
@@ -50,6 +53,7 @@ class ChangeRequest(Record):
     paths: tuple[ChangedPath, ...]
     files: tuple[EvidenceFile, ...]
     complete: bool
+    skipped: tuple[str, ...] = ()
     created_at: datetime
 
 

@@ -1,7 +1,7 @@
 """Building a change request as a journaled action: a retry and a restart end in the same package and one row (WS-11, WS-12).
 
-The tree is named before anything is written from it, the package is published by one rename, and the row follows. Each of the three can be
-asked for in the world or repeated without harm, so a restart goes on from where the last life was cut.
+The tree is taken once and named before anything is written from it, the package is published by one rename, and the row follows. Each
+step can be looked for in the world or repeated without harm, so a restart goes on from where the last life was cut.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from jamcore.runs.change_request import PATCHED, WRITTEN, ChangeBuilder, ChangeM
 from jamcore.workspace.review import ReviewGit
 
 KIND = "change-request"
-SNAPSHOT, PACKAGE, RECORD = "snapshot", "package", "record"
-_POINTS = boundaries(KIND, (SNAPSHOT, PACKAGE, RECORD))
+SNAPSHOT, KEEP, PACKAGE, RECORD = "snapshot", "keep", "package", "record"
+_POINTS = boundaries(KIND, (SNAPSHOT, KEEP, PACKAGE, RECORD))
 _WRITING = _POINTS.index(f"{KIND}.{PACKAGE}.intended") + 1
 CHANGE_POINTS = (*_POINTS[:_WRITING], PATCHED, WRITTEN, *_POINTS[_WRITING:])
 """Every boundary of building one, in the order in which a run passes them."""
@@ -49,6 +49,7 @@ class ChangeIntent(Record):
         created_at: When it was asked for; known before the tree is taken.
         base: The tree to compare with.
         tree: The work tree as it was.
+        skipped: Git's bounded words on what it could not take into the tree.
         last_seq: The room's last event at that time; the transcript ends there.
     """
 
@@ -58,6 +59,7 @@ class ChangeIntent(Record):
     created_at: datetime | None = None
     base: str | None = None
     tree: str | None = None
+    skipped: tuple[str, ...] = ()
     last_seq: int | None = None
 
 
@@ -90,7 +92,8 @@ def change_action(builder: ChangeBuilder, sources: ChangeSources) -> Action[Chan
         KIND,
         ChangeIntent,
         (
-            Step(SNAPSHOT, steps.snapshot, OnRestart.OBSERVE_THEN_FINISH, intend=steps.timed, observe=steps.kept),
+            Step(SNAPSHOT, steps.snapshot, OnRestart.REPLAY, intend=steps.timed),
+            Step(KEEP, steps.keep, OnRestart.REPLAY),
             Step(PACKAGE, steps.package, OnRestart.OBSERVE_THEN_FINISH, observe=steps.published),
             Step(RECORD, steps.record, OnRestart.REPLAY),
         ),
@@ -103,7 +106,7 @@ def tree_name(identifier: UUID) -> str:
 
 
 class _Steps:
-    """The effects of the three steps, and what the world says of them."""
+    """The effects of the steps, and what the world says of them."""
 
     def __init__(self, builder: ChangeBuilder, sources: ChangeSources) -> None:
         self._builder = builder
@@ -113,28 +116,25 @@ class _Steps:
         return intent.model_copy(update={"created_at": self._sources.now()})
 
     async def snapshot(self, intent: ChangeIntent) -> ChangeIntent:
+        """Take the tree. It has no name yet, so until it is recorded it may be taken again."""
         git = await self._sources.review(intent)
         await git.prepare()
-        tree = (await git.snapshot()).tree
-        await git.keep(tree_name(intent.id), tree)
-        return await self._taken(intent, git, tree)
-
-    async def kept(self, intent: ChangeIntent) -> Observed[ChangeIntent]:
-        git = await self._sources.review(intent)
-        await git.prepare()
-        tree = await git.kept(tree_name(intent.id))
-        return Observed(done=False, record=intent) if tree is None else Observed(True, await self._taken(intent, git, tree))
-
-    async def _taken(self, intent: ChangeIntent, git: ReviewGit, tree: str) -> ChangeIntent:
-        base = await self._sources.base(git) or tree
+        taken = await git.snapshot()
+        base = await self._sources.base(git) or taken.tree
         last = await self._sources.last_seq(intent)
-        return intent.model_copy(update={"tree": tree, "base": base, "last_seq": last})
+        return intent.model_copy(update={"tree": taken.tree, "skipped": taken.skipped, "base": base, "last_seq": last})
+
+    async def keep(self, intent: ChangeIntent) -> ChangeIntent:
+        """Give the tree its name: what the agent writes from now on is no part of this change request."""
+        await (await self._sources.review(intent)).keep(tree_name(intent.id), _known(intent.tree))
+        return intent
 
     async def package(self, intent: ChangeIntent) -> ChangeIntent:
         git = await self._sources.review(intent)
-        if intent.tree is None or intent.base is None or await git.kept(tree_name(intent.id)) != intent.tree:
+        base, tree = _known(intent.base), _known(intent.tree)
+        if await git.kept(tree_name(intent.id)) != tree:
             raise TreeLostError(change=str(intent.id))
-        await self._builder.build(await self._sources.material(intent), git, base=intent.base, tree=intent.tree)
+        await self._builder.build(await self._sources.material(intent), git, base=base, tree=tree)
         return intent
 
     async def published(self, intent: ChangeIntent) -> Observed[ChangeIntent]:
@@ -146,3 +146,10 @@ class _Steps:
             raise ChangePackageError(change=str(intent.id), problem="it is not there any more")
         await self._sources.insert(change)
         return intent
+
+
+def _known(value: str | None) -> str:
+    """Return what the first step learned."""
+    if value is None:
+        raise ValueError("the tree was not taken yet")
+    return value

@@ -82,6 +82,7 @@ class ChangeMaterial:
     base_commit: str | None
     turns: tuple[Turn, ...]
     events: tuple[RoomEvent, ...]
+    skipped: tuple[str, ...]
     checkpoints: tuple[Checkpoint, ...]
     resumptions: tuple[Observation, ...]
     created_at: datetime
@@ -166,7 +167,8 @@ class ChangeBuilder:
             base=material.base_commit or evidence.base_tree,
             paths=paths,
             files=tuple(_evidence_file(partial / name) for name in (PATCH, TRANSCRIPT, EVIDENCE)),
-            complete=evidence.patch_reproduces_tree,
+            complete=evidence.patch_reproduces_tree and not material.skipped,
+            skipped=material.skipped,
             created_at=material.created_at,
         )
         self._files.write_atomic(partial / METADATA, _pretty(change))

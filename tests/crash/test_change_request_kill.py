@@ -63,8 +63,8 @@ pytestmark = [pytest.mark.crash, pytest.mark.needs("git")]
 DAEMON, AGENT, HOST, SESSION, WORKSPACE, ROOM, OTHER_ROOM, TURN, CHANGE = (UUID(int=number) for number in range(1, 10))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FIRST, LATER = "the work as it was asked for", "what was written afterwards"
-KEPT_FROM = CHANGE_POINTS.index("change-request.snapshot.acted")
-"""From this boundary on the tree has its name, and nothing that is written later belongs to the change request."""
+KEPT_FROM = CHANGE_POINTS.index("change-request.snapshot.recorded")
+"""From this boundary on it is known which tree it is, and nothing that is written later belongs to the change request."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,8 @@ class Life:
         return await self.changes.build(str(room), CHANGE)
 
     async def start_up(self) -> tuple[tuple[object, JamError], ...]:
-        """Do what start-up does: finish what was cut, then sweep."""
-        problems = await self.registry.replay(self.journal, self.runner)
-        return (*problems, *sweep(self.app, Files()))
+        """Do what start-up does: sweep, then finish what was cut."""
+        return (*sweep(self.app, Files()), *await self.registry.replay(self.journal, self.runner))
 
 
 @asynccontextmanager
@@ -391,7 +390,7 @@ async def test_a_package_that_was_taken_away_is_not_recorded(new_app: Callable[[
 async def test_a_tree_that_lost_its_name_is_not_replaced_by_a_newer_one(new_app: Callable[[], Path]) -> None:
     """The work has gone on since: another tree under the same id would be another change request."""
     app = new_app()
-    async with living(app, KillAt("change-request.snapshot.recorded")) as life:
+    async with living(app, KillAt("change-request.keep.recorded")) as life:
         with pytest.raises(Killed):
             await life.ask()
     write(app, LATER)
@@ -400,6 +399,23 @@ async def test_a_tree_that_lost_its_name_is_not_replaced_by_a_newer_one(new_app:
         with pytest.raises(TreeLostError):
             await life.ask()
         assert await life.changes.list() == ()
+
+
+async def test_what_git_cannot_take_is_named(new_app: Callable[[], Path]) -> None:
+    """A change request that lacks something of the work tree is not complete and says what, also when its building was cut."""
+    app = new_app()
+    nested = app / layout.session_workspace(HOST, SESSION) / "nested"
+    await anyio.run_process(["git", "init", "--quiet", str(nested)])  # a repository without a commit
+    async with living(app, KillAt("change-request.snapshot.recorded")) as life:
+        with pytest.raises(Killed):
+            await life.ask()
+    shutil.rmtree(nested)
+    async with living(app) as life:
+        assert await life.start_up() == ()
+        change = await life.ask()
+    assert not change.complete
+    assert any("nested" in words for words in change.skipped)
+    assert FIRST in (app / layout.change(CHANGE) / PATCH).read_text()
 
 
 async def _child(app: Path, point: str) -> None:
