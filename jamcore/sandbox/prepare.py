@@ -20,7 +20,7 @@ from jamcore.domain.limits import FINALISE_TIMEOUT_S, PREPARE_TIMEOUT_S, READ_TI
 from jamcore.domain.plan import GUEST_HOME, RELAY_PORT, MountRole, Plan, PlanContribution
 from jamcore.domain.providers import Preparation
 from jamcore.domain.records import Record
-from jamcore.domain.sandboxes import ExecSpec
+from jamcore.domain.sandboxes import ExecSpec, Presence
 from jamcore.engines.port import Reaches
 from jamcore.sandbox.commands import run_command
 from jamcore.sandbox.ensure import Approve, Ensured, ensure_created
@@ -192,7 +192,8 @@ async def _set_gate(preparer: Preparer, work: _Work) -> None:
 async def _ensure_created(preparer: Preparer, work: _Work) -> None:
     if work.plan.engine != preparer.engine.name:
         raise InvalidInputError(field="plan.engine", problem=f"planned for {work.plan.engine}, not for {preparer.engine.name}")
-    spec = spec_of(work.plan, preparer.app_root, abilities=preparer.engine.abilities)
+    there = await preparer.engine.presence(work.plan.name) is not Presence.ABSENT
+    spec = spec_of(work.plan, preparer.app_root, abilities=preparer.engine.abilities, cloned=there)
     work.outcome = await ensure_created(preparer.ownership, work.plan, spec, ids=preparer.ids, approve=work.approve)
 
 

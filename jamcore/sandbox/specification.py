@@ -24,8 +24,14 @@ class UnsafePathError(RefusalError):
     problem: str
 
 
-def spec_of(plan: Plan, app_root: Path, *, abilities: frozenset[Ability]) -> SandboxSpec:
+def spec_of(plan: Plan, app_root: Path, *, abilities: frozenset[Ability], cloned: bool = False) -> SandboxSpec:
     """Return the engine's specification of a plan. Every directory exists already (PREP-3).
+
+    Args:
+        plan: The plan.
+        app_root: The app directory, wherever it lies now (PLAN-4).
+        abilities: The engine's.
+        cloned: Whether the sandbox exists: then its clone is whole, and the repository that it came from is needed no more.
 
     Raises:
         UnsafePathError: A directory is missing, is or is reached by a symbolic link, or holds Jam's app directory.
@@ -38,7 +44,7 @@ def spec_of(plan: Plan, app_root: Path, *, abilities: frozenset[Ability]) -> San
         guest_disk=str(below(root, layout.guest_disk(plan.owner.stable_id))),
         # A mount inside another one must come after it.
         mounts=tuple(_mount(mount, root) for mount in sorted(mounts, key=lambda mount: mount.guest_path)),
-        clone=None if clone is None else _clone(clone, root),
+        clone=None if clone is None else _clone(clone, root, needed=not cloned),
         environment=plan.environment,
         resources=plan.resources,
         reach_ports=(RELAY_PORT,) if plan.endpoint is not None and Ability.REACH in abilities else (),
@@ -64,8 +70,8 @@ def _mount(mount: PlanMount, root: Path) -> HostMount:
     return HostMount(host_path=str(path), guest_path=mount.guest_path, access=mount.access, owned=owned)
 
 
-def _clone(clone: ClonePlan, root: Path) -> CloneSource:
-    path = _resolve(Path(clone.source.path))
+def _clone(clone: ClonePlan, root: Path, *, needed: bool) -> CloneSource:
+    path = _resolve(Path(clone.source.path)) if needed else Path(clone.source.path)
     if path != Path(clone.source.path) or path.is_relative_to(root):
         raise UnsafePathError(path=clone.source.path, problem="not the directory that was asked for, or inside Jam's own")
     return CloneSource(host_path=str(path), commit=clone.commit, guest_path=clone.guest_path)

@@ -50,11 +50,8 @@ async def ask(client: JamClient, room: RoomView, text: str, *, limit_s: float = 
 
 async def said_in_room(client: JamClient, room: RoomView) -> tuple[tuple[str, str], ...]:
     """Return code and detail of everything that Jam itself has said in the room."""
-    found = []
-    async for event in client.events(str(room.room.id), after=0, follow=False):
-        if event.payload.kind == "session.notice":
-            found.append((event.payload.code, event.payload.detail))
-    return tuple(found)
+    events = [event.payload async for event in client.events(str(room.room.id), after=0, follow=False)]
+    return tuple((said.code, said.detail) for said in events if said.kind == "session.notice")
 
 
 @contextmanager

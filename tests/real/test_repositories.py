@@ -24,7 +24,7 @@ NAMES = {
     "letters": "ünïcödé-日本語-🍓",
     "dash": "-rf",
     "trailing": "trailing ",
-    "quotes": "it's \"$(touch x)\" `touch y`",
+    "quotes": 'it\'s "$(touch x)" `touch y`',
     "glob": "*[a]?",
     "equals": "a=b:c,d",
     "percent": "%s %2e%2e",

@@ -6,6 +6,7 @@ A record that cannot be read is "unknown", never "absent".
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -36,10 +37,13 @@ class SandboxRecord(Record):
 
 
 class SandboxRecords:
-    """The record files below the engine's root."""
+    """The record files below the engine's root.
+
+    Jam's own directories are recorded relative to it, so that all of them may move together (PLAN-4).
+    """
 
     def __init__(self, root: Path, *, files: Files) -> None:
-        self._root = root
+        self._root = root.resolve()
         self._files = files
 
     def names(self) -> tuple[str, ...]:
@@ -66,13 +70,15 @@ class SandboxRecords:
         except OSError as error:
             raise EngineUnknownError(engine=ENGINE, operation="read", detail=f"{name}: {error}") from error
         try:
-            return SandboxRecord.model_validate_json(data)
+            record = SandboxRecord.model_validate_json(data)
         except ValidationError as error:
             raise EngineUnknownError(engine=ENGINE, operation="read", detail=f"{name}: the record is damaged") from error
+        return record.model_copy(update={"spec": _mapped(record.spec, self._absolute)})
 
     def write(self, record: SandboxRecord) -> None:
         """Replace a record."""
-        self._files.write_atomic(self._path(record.spec.name), record.canonical_json())
+        stored = record.model_copy(update={"spec": _mapped(record.spec, self._relative)})
+        self._files.write_atomic(self._path(record.spec.name), stored.canonical_json())
 
     def remove(self, name: str) -> None:
         """Forget a record."""
@@ -82,6 +88,18 @@ class SandboxRecords:
         if "/" in name or name.startswith("."):
             raise ValueError(f"not a sandbox name: {name!r}")
         return self._root / f"{name}.json"
+
+    def _relative(self, path: str) -> str:
+        return os.path.relpath(path, self._root)
+
+    def _absolute(self, path: str) -> str:
+        return os.path.normpath(self._root / path)
+
+
+def _mapped(spec: SandboxSpec, change: Callable[[str], str]) -> SandboxSpec:
+    """Return the specification with ``change`` applied to each directory that is Jam's own."""
+    mounts = (m.model_copy(update={"host_path": change(m.host_path)}) if m.owned else m for m in spec.mounts)
+    return spec.model_copy(update={"guest_disk": change(spec.guest_disk), "mounts": tuple(mounts)})
 
 
 def running_as(pid: int) -> RunningAs | None:
