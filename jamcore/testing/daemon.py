@@ -237,7 +237,6 @@ async def parked(client: JamClient, room: str, *, limit_s: float = 30.0) -> None
             await anyio.sleep(0.01)
         await client.stop(room)  # a host that goes down is not live any more; this returns when it is down
         return
-    os.system("pkill -USR1 -f jamcore.jamd; sleep 1; ps auxf > /tmp/site/ps.txt")
     raise DaemonFailedError(f"the room is still live after {limit_s:.0f} s")
 
 
