@@ -11,10 +11,11 @@ from pathlib import Path
 import anyio
 
 from jamcore.domain.errors import JamError
+from jamcore.testing.daemon import DaemonChild, DaemonFailedError
 from jamcore.testing.demo.report import Report
 from jamcore.testing.demo.script import write_play
 from jamcore.testing.demo.story import Story
-from jamcore.testing.demo.world import DaemonChild, DemoFailedError, shell
+from jamcore.testing.demo.world import DemoFailedError, shell
 from jamcore.testing.servers.responses import ResponsesServer
 
 EXIT_OK, EXIT_FAILED = 0, 1
@@ -24,14 +25,14 @@ async def run(directory: Path, report: Report) -> int:
     """Run the demo in an empty directory of its own and return the exit code."""
     app = directory / "app"
     play = write_play()
-    daemon = DaemonChild(app, play.secret)
+    daemon = DaemonChild(app, environment={"JAM_CREDENTIAL_DEMO": play.secret})
     started = time.monotonic()
     failure = ""
     async with ResponsesServer(play.script(), record=directory / "model-requests.jsonl") as server:
         story = Story(app=app, repository=directory / "repository", play=play, server=server, daemon=daemon, report=report)
         try:
             await story.tell()
-        except (DemoFailedError, JamError, TimeoutError) as error:
+        except (DemoFailedError, DaemonFailedError, JamError, TimeoutError) as error:
             failure = f"{type(error).__name__}: {error}"
         finally:
             daemon.stop()

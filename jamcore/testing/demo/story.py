@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -11,9 +9,9 @@ from pathlib import Path
 from uuid import UUID
 
 import anyio
+from anyio import to_thread
 
 from jamcore.control.client import JamClient
-from jamcore.control.failures import DaemonNotRunningError
 from jamcore.control.reach import Reach
 from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.changes import ChangeRequest
@@ -21,14 +19,15 @@ from jamcore.domain.continuity import ObservationOutcome
 from jamcore.domain.requests import EndpointChoice, Health, RoomRequest, RoomView, TurnRequest
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.system.ids import SystemIds
+from jamcore.testing.daemon import DaemonChild, gone, kill, parked, victims
 from jamcore.testing.demo.report import Report
 from jamcore.testing.demo.script import DAEMON_GATE, PROVIDER_GATE, Exchange, Play, prove_history
-from jamcore.testing.demo.world import DaemonChild, DemoFailedError, descendants, git, make_repository, still_alive, wait_until
+from jamcore.testing.demo.world import DemoFailedError, git, make_repository
+from jamcore.testing.guards import Process
 from jamcore.testing.servers.history import contains_in_order, conversation
 from jamcore.testing.servers.responses import ResponsesServer, held_at
 
 PROVIDER = "codex"
-PROGRAM_MARK = "app-server"
 STEP_LIMIT_S = 60.0
 
 
@@ -115,16 +114,13 @@ class Story:
     async def _kill_provider(self) -> str:
         turn = await self._say(self.play.exchanges[1])
         await self._held(PROVIDER_GATE)
-        programs = {p: v for p, v in descendants(self.daemon.pid).items() if PROGRAM_MARK in v[1] and "bwrap" not in v[1]}
-        _require(bool(programs), "no provider process was found below the daemon")
-        for pid in programs:
-            os.kill(pid, signal.SIGKILL)
-        wait_until("the provider's end", lambda: not still_alive(programs))
+        found = victims(self.daemon.pid)
+        if found is None or found.provider is None:
+            raise DemoFailedError("no provider process was found below the daemon")
+        await to_thread.run_sync(kill, (found.provider,))
         self.server.release(PROVIDER_GATE)
-        await self._parked()
-        return (
-            f"process {', '.join(map(str, programs))} killed after the first delta; turn {str(turn.id)[-12:]} is in doubt, not lost"
-        )
+        await parked(self._client(), self.room)
+        return f"process {found.provider.pid} killed after the first delta; turn {str(turn.id)[-12:]} is in doubt, not lost"
 
     async def _resume(self) -> str:
         view = await self._client().resume(self.room)
@@ -135,9 +131,9 @@ class Story:
     async def _kill_daemon(self) -> str:
         await self._say(self.play.exchanges[2])
         await self._held(DAEMON_GATE)
-        family = descendants(self.daemon.pid)
+        family = self.daemon.family()
         self.daemon.kill()
-        wait_until("the sandbox's end", lambda: not still_alive(family))
+        await self._ended(family)
         self.server.release(DAEMON_GATE)
         return f"the daemon is dead, and all {len(family)} processes below it died with it"
 
@@ -171,21 +167,20 @@ class Story:
         return f"{len(self.change.paths)} files; it applies to the original repository, and nothing in it is the key"
 
     async def _park(self) -> str:
-        family = descendants(self.daemon.pid)
+        family = self.daemon.family()
         stopped = await self._client().stop(self.room)
-        wait_until("the sandbox's end", lambda: not still_alive(family))
-        self.daemon.stop()
+        await self._ended(family)
+        await to_thread.run_sync(self.daemon.stop)
         return f"{stopped.outcome}; {len(family)} processes ended; the files stay"
 
     async def _daemon_up(self) -> Health:
         """Start the daemon and wait until it answers."""
         self.daemon.start()
-        while True:
-            try:
-                return await self._client().health()
-            except DaemonNotRunningError:
-                self.daemon.require_alive()
-                await anyio.sleep(0.02)
+        return await self.daemon.up()
+
+    async def _ended(self, family: frozenset[Process]) -> None:
+        left = await to_thread.run_sync(gone, family)
+        _require(not left, f"still running: {', '.join(str(process.pid) for process in left)}")
 
     async def _say(self, exchange: Exchange) -> Turn:
         return await self._client().say(self.room, TurnRequest(id=SystemIds().uuid(), text=exchange.said))
@@ -209,13 +204,6 @@ class Story:
                     f"the turn ended as {event.payload.state}: {event.payload.detail}",
                 )
         return next(t for t in await self._client().turns(self.room) if t.id == turn)
-
-    async def _parked(self) -> None:
-        """Wait until the room says that it was parked, after what it has said so far."""
-        after = (await self._client().room(self.room)).last_seq if not (await self._client().room(self.room)).live else 0
-        async for event in self._client().events(self.room, after=max(0, after - 1), follow=True):
-            if event.payload.kind == "session.notice" and event.payload.code == "session.parked":
-                return
 
     async def _observed(self, view: RoomView) -> str:
         inspection = await self._client().inspect(self.room)
