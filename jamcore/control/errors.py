@@ -17,6 +17,7 @@ from jamcore.control.schemas import ErrorBody
 from jamcore.control.sockets import peer_uid
 from jamcore.control.versions import API_HEADER, API_VERSION, VERSION_HEADER, jam_version
 from jamcore.domain.errors import InvalidInputError, JamError, RefusalError
+from jamcore.system.files import storage_error
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -83,6 +84,9 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return _http(request, error)
     except ConnectionError:
         raise  # the client has gone; nobody reads an answer
+    except OSError as error:
+        _LOG.error("%s %s: %s", request.method, request.path, error, exc_info=error)
+        return answer(storage_error(error))
     except Exception:  # noqa: BLE001 - the middleware is a boundary: nothing unforeseen reaches a client
         _LOG.exception("%s %s: unexpected", request.method, request.path)
         return answer(JamError())

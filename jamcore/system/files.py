@@ -5,20 +5,51 @@ Every write that must survive a power cut goes through :class:`Files`, so that t
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
+
+from jamcore.domain.errors import FaultError, JamError, RefusalError
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp\Z")
 """How :meth:`Files.replacing` names what is not yet the file."""
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
+
+
+@dataclass(eq=False)
+class StorageFullError(RefusalError):
+    """The disk is full: what was being written was not published, and what was there before is as it was."""
+
+    code: ClassVar[str] = "storage.full"
+    hint: ClassVar[str] = "Free some space on the disk of the app directory, then repeat the command."
+
+    detail: str
+
+
+@dataclass(eq=False)
+class StorageFailedError(FaultError):
+    """The system refused to read or write a file."""
+
+    code: ClassVar[str] = "storage.failed"
+    hint: ClassVar[str] = "Look at the named file and its rights, and at the system's log: a disk may be failing."
+
+    detail: str
+
+
+def storage_error(error: OSError) -> JamError:
+    """Return the typed form of what the system said of a file, for a boundary that a plain ``OSError`` must not cross."""
+    detail = f"{error.strerror or type(error).__name__}: {error.filename}" if error.filename else error.strerror or str(error)
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return StorageFullError(detail=detail) if full else StorageFailedError(detail=detail)
 
 
 class Files:
