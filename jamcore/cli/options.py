@@ -15,7 +15,7 @@ DirectoryOption = Annotated[
     ),
 ]
 RoomArgument = Annotated[
-    str, typer.Argument(metavar="ROOM", help="A room's name, its id, or the first 8 or more characters of its id.")
+    str, typer.Argument(metavar="ROOM", help="A room's name, its id, or 8 or more characters of its id's beginning or end.")
 ]
 DetachOption = Annotated[bool, typer.Option("--detach", "-d", help="Return at once; the work goes on in the daemon.")]
 EngineOption = Annotated[

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from jamcore.cli.hints import hint_of
 from jamcore.cli.streams import writing
 from jamcore.cli.text import safe, safe_line
 from jamcore.cli.ticker import Ticker
@@ -86,7 +87,7 @@ class Output:
         """Say what happened, why, and what to do."""
         message = safe_line(_message(error))
         if self.json:
-            body = {"code": error.code, "message": message, "context": error.context(), "hint": error.hint}
+            body = {"code": error.code, "message": message, "context": error.context(), "hint": hint_of(error)}
             self.json_line({"error": body})
             return
         with self.ticker.hidden():
@@ -94,8 +95,8 @@ class Output:
             for name, value in error.context().items():
                 if value:
                     self._print(self._err, f"  {safe_line(name)}: {safe_line(value)}")
-            if error.hint:
-                self._print(self._err, f"  hint: {safe_line(error.hint)}", "yellow")
+            if hint := hint_of(error):
+                self._print(self._err, f"  hint: {safe_line(hint)}", "yellow")
 
     def flush(self) -> None:
         """Write out what is buffered."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from uuid import UUID
 
@@ -10,17 +11,21 @@ from jamcore.domain.cells import Configuration, Placement, WorkspaceSource
 from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.requests import EndpointChoice, RoomRequest
 
+_WITH_PATH = re.compile(r"\w+://[^/]+/")
+
 
 def endpoint(url: str | None, credential: str | None) -> EndpointChoice | None:
     """Return the chosen model endpoint.
 
     Raises:
-        InvalidInputError: A credential without an endpoint to send it to.
+        InvalidInputError: A credential without an endpoint to send it to, or an address with a path.
     """
     if url is None:
         if credential is not None:
             raise InvalidInputError(field="--endpoint-credential", problem="it needs --endpoint")
         return None
+    if _WITH_PATH.match(url):
+        raise InvalidInputError(field="--endpoint", problem="leave the path off: scheme://host[:port]")
     return EndpointChoice(origin=url, credential=credential)
 
 

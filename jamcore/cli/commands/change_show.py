@@ -16,7 +16,7 @@ from jamcore.cli.views import show_change
 
 def command(
     change: Annotated[
-        str, typer.Argument(metavar="CHANGE", help="A change request's id, or the first 8 or more characters of it.")
+        str, typer.Argument(metavar="CHANGE", help="A change request's id, or 8 or more characters of its beginning or end.")
     ],
     patch: Annotated[bool, typer.Option("--patch/--no-patch", help="Show the patch too.")] = True,
     json: JsonOption = False,

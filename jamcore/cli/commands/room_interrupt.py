@@ -12,10 +12,14 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
     """Interrupt the turn that runs in a room, with the commands it left in the background. Does nothing when none runs."""
 
     async def work(session: Session) -> Exit:
+        client = session.client()
         with session.output.ticker.during("interrupting"):
-            view = await session.client().interrupt(room)
+            busy = (await client.room(room)).busy
+            view = await client.interrupt(room)
         if session.output.json:
             session.output.document(view)
+        elif not busy:
+            session.output.line(f"{view.room.name}: nothing was running ({room_state(view)})")
         else:
             session.output.line(f"{view.room.name}: {room_state(view)}")
         return Exit.OK

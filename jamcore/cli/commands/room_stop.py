@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
@@ -17,8 +20,11 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
             session.output.document(result)
             return Exit.OK
         kept = f", checkpoint {result.checkpoint.generation}" if result.checkpoint else ""
-        session.output.line(f"{result.room.room.name}: {result.outcome}{kept}")
+        session.output.line(f"{result.room.room.name}: {_OUTCOMES[result.outcome]}{kept}")
         session.output.note(f"Bring it back: jam room resume {result.room.room.name}")
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)
+
+
+_OUTCOMES: Mapping[str, str] = MappingProxyType({"parked": "parked", "already-parked": "was parked already"})

@@ -27,6 +27,7 @@ from jamcore.cli.requests import endpoint, room_request
 from jamcore.cli.signals import Interruptible, second_leaves
 from jamcore.cli.views import show_change
 from jamcore.control.client import JamClient
+from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.events import SessionNotice
 from jamcore.domain.requests import RunRequest, RunView
 
@@ -61,6 +62,8 @@ def command(
     """
 
     async def work(session: Session) -> Exit:
+        if not objective.strip():
+            raise InvalidInputError(field="OBJECTIVE", problem="say what to do, in your words")
         identifier = session.ids.uuid()
         choice = endpoint(endpoint_url, endpoint_credential)
         room = room_request(identifier, provider, repo=repo, engine=engine, model=model, allow_dirty=allow_dirty, choice=choice)

@@ -16,6 +16,8 @@ from jamcore.store.tables.conversation import COUNTERS, EVENTS
 from jamcore.store.tables.hosts import BINDINGS, ROOMS
 
 SHORTEST_PREFIX = 8
+_SUGGESTIVE = 4
+"""As many characters of an id look meant as such; fewer fit some id by chance."""
 _UUID_LENGTH = 36
 _HEX = re.compile(r"[0-9a-f-]+\Z")
 
@@ -27,7 +29,7 @@ def find_by_ref(repository: Repository, ref: str, *, name: bool) -> UUID:
 
     Raises:
         NotFoundError: Nothing fits.
-        InvalidInputError: Several fit.
+        InvalidInputError: Several fit, or it is the part of an id and too short to count.
     """
     table = repository.table
     connection = repository._connection  # noqa: SLF001 - a function of this package
@@ -38,12 +40,15 @@ def find_by_ref(repository: Repository, ref: str, *, name: bool) -> UUID:
         found: Sequence[UUID] = connection.execute(select(table.c.id).where(table.c.name == ref)).scalars().all()
         if found:
             return found[0]
-    if len(text) >= SHORTEST_PREFIX and _HEX.match(text):
+    if len(text) >= _SUGGESTIVE and _HEX.match(text):
         shown = cast(table.c.id, String)
         either = shown.like(f"{text}%") | shown.like(f"%{text}")
         found = connection.execute(select(table.c.id).where(either).limit(2)).scalars().all()
+        if found and len(text) < SHORTEST_PREFIX:
+            raise InvalidInputError(field=repository.kind, problem=f"of an id give at least {SHORTEST_PREFIX} characters")
         if len(found) > 1:
-            raise InvalidInputError(field=repository.kind, problem=f"{ref} fits several; give more characters")
+            # A UUIDv7 begins with its time: the first 8 characters are equal for what was made within a minute.
+            raise InvalidInputError(field=repository.kind, problem=f"{ref} fits several; give more characters, or the last ones")
         if found:
             return found[0]
     raise NotFoundError(kind=repository.kind, ref=ref)

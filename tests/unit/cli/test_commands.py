@@ -237,6 +237,34 @@ def test_the_daemons_state_and_log(jam: Jam, home: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("room", "new", "codex", "--name", "ROOM"), "hint: Choose another name"),
+        (("room", "new", "codex", "--endpoint", "http://127.0.0.1:9/v1"), "leave the path off: scheme://host[:port]"),
+        (("run", "codex", "x", "--endpoint", "https://example.org/"), "leave the path off: scheme://host[:port]"),
+        (("run", "codex", " "), "say what to do, in your words"),
+        (("provider", "install", "absent"), "hint: Run `jam provider install absent`."),
+    ],
+)
+def test_a_refusal_says_what_to_type_instead(jam: Jam, room: str, words: tuple[str, ...], said: str) -> None:
+    """In the words of the command line, with the names in question; the same as JSON."""
+    words = tuple(room if word == "ROOM" else word for word in words)
+    refused = jam(*words)
+    assert refused.status == Exit.REFUSED
+    assert said in refused.err
+    assert said.removeprefix("hint: ") in jam(*words, "--json").out
+
+
+def test_what_had_nothing_to_do_says_so(jam: Jam, room: str) -> None:
+    """Interrupting where nothing runs, parking what is parked."""
+    assert jam("room", "interrupt", room).out == f"{room}: nothing was running (live)\n"
+    jam("say", room, "wait", "--detach")
+    assert "nothing" not in jam("room", "interrupt", room).out
+    jam("room", "stop", room)
+    assert jam("room", "stop", room).out == f"{room}: was parked already, checkpoint 2\n"
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ("room", "show", "nobody"),

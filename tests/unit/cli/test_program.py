@@ -224,6 +224,18 @@ def test_messages_can_be_piped_into_a_room(home: Path, room: str) -> None:
     assert done.status == 0
 
 
+def test_notices_are_sentences(home: Path, room: str, jam: Jam) -> None:
+    """A killed command is killed; why a room is parked is said once, with what brings it back."""
+    assert jam("say", room, "parked").status == Exit.NOT_WELL
+    assert jam("room", "resume", room).status == Exit.OK
+    shown = HELPERS.program(home, "attach", room, stdin=b"killed\n").err
+    assert "  killed\n" in shown
+    assert "exit status -1" not in shown
+    assert shown.count("exit status 137") == 1
+    assert f"the room is parked: say something, or `jam room resume {room}`, to bring it back" in shown
+    assert "sandbox jam-x is running" in shown
+
+
 def test_the_current_directory_is_never_imported(home: Path, tmp_path: Path) -> None:
     """Neither the daemon nor the demo runs a module of the directory that a person stands in."""
     (tmp_path / "jamcore").mkdir()

@@ -66,6 +66,7 @@ from jamcore.domain.events import (
     TurnStateChanged,
     UserSaid,
 )
+from jamcore.domain.providers import ToolchainMissingError
 from jamcore.domain.requests import (
     CellRow,
     ChangeView,
@@ -267,6 +268,8 @@ class FakeProviders(Part):
 
     async def install(self, provider: str) -> InstalledToolchain:
         await self.fake.note("install", provider)
+        if provider == "absent":
+            raise ToolchainMissingError(provider=provider, problem="not there")
         if provider != "codex":
             raise UnknownProviderError(provider=provider, known=("codex",))
         await self.fake.gate.wait()
@@ -302,6 +305,8 @@ class FakeRooms(Part):
             if known.request != request:
                 raise ConflictError(kind="room", ref=str(request.id), problem="another request has this id")
             return known.view()
+        if request.name is not None and request.name in {each.room.name for each in self.fake.rooms.values()}:
+            raise ConflictError(kind="room", ref=str(request.id), problem=f"the name {request.name} is taken")
         self.fake.rooms[request.id] = _conversation(request)
         self.fake.calls.append(("created", request.id))
         return self.fake.rooms[request.id].view()
@@ -347,7 +352,9 @@ class FakeRooms(Part):
         room = self.fake.find(ref)
         if room.room.name == "lost":
             raise ContinuityRefusedError(session=str(room.session.id), failure="corrupt", detail="digest differs")
-        room.live = True
+        if not room.live:
+            room.live = True
+            room.emit(None, SessionNotice(code="session.live", detail="jam-x"))
         return room.view()
 
     async def inspect(self, ref: str) -> SessionInspection:
@@ -458,6 +465,8 @@ async def act(room: Conversation, request: TurnRequest) -> None:
         room.emit(None, SessionNotice(code="provider.gone", detail="exit status 137"))
         room.emit(None, SessionNotice(code="session.parked", detail="the provider ended: exit status 137"))
         return
+    if request.text == "killed":
+        room.emit(turn, CommandFinished(item="c1", command="sleep", output="", exit_code=-1))
     if request.text == "stubborn":
         await anyio.sleep_forever()
     if request.text in {"wait", "quiet"}:

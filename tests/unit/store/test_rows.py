@@ -103,10 +103,10 @@ async def test_a_room_is_found_by_what_a_person_has(store: Store, seeded: Seed, 
         "two",
         "%_odd",
     ]
-    for ref in ("0191000", "%%%%%%%%", "________", "none", "", "0" * 36, "-" * 36, str(make.ids.uuid())):
+    for ref in ("%%%%%%%%", "________", "none", "", "0" * 36, "-" * 36, str(make.ids.uuid())):
         with pytest.raises(NotFoundError):
             await find(ref)
-    for ref in ("01910000", "01910000-aaaa"):
+    for ref in ("0191000", "01910000", "01910000-aaaa"):
         with pytest.raises(InvalidInputError):
             await find(ref)
 

@@ -1,0 +1,18 @@
+"""What to do about an error, as far as the command line knows it better than the error's class: with the names in question."""
+
+from __future__ import annotations
+
+from jamcore.domain.errors import JamError
+
+_INSTALL = "Run `jam provider install {provider}`."
+
+
+def hint_of(error: JamError) -> str:
+    """Return the hint for a person."""
+    context = error.context()
+    if error.code == "toolchain.missing" and context.get("provider"):
+        return _INSTALL.format_map(context)
+    if error.code == "conflict.changed_record" and context.get("kind") == "room":
+        # The command line makes a new id for each request, so what is taken can only be the name.
+        return "Choose another name; `jam ls` lists those that are taken."
+    return error.hint
