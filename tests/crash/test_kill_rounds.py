@@ -282,6 +282,11 @@ class World:
         finished = any(e.kind == "completed" and len(own) > 1 and e.index == own[1].index for e in self.server.events)
         if round_.moment.name in ("event: turn.ended", "state: completed", "state: captured", "idle"):
             assert turn.state is TurnState.CAPTURED, f"it had ended: {turn}"
+        elif turn.state is TurnState.FAILED:
+            # Its sandbox died under the first capture, with Jam alive: it was not handed to the provider, and never will be.
+            assert turn.provider_turn is None, turn
+            assert not own
+            return
         elif not finished:
             assert turn.state is TurnState.CUT, f"its answer never ended: {turn}"
         assert turn.state in (TurnState.CAPTURED, TurnState.CUT), turn
