@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from uuid import UUID
 
@@ -26,7 +27,17 @@ GOOD = frozenset({TurnState.COMPLETED, TurnState.CAPTURED})
 class TurnWatch:
     """Shows the events of a room until one turn has ended; Ctrl-C interrupts it, a second one detaches."""
 
-    def __init__(self, session: Session, client: JamClient, *, ref: str, turn: UUID, after: int) -> None:
+    def __init__(self, session: Session, client: JamClient, *, ref: str, turn: UUID, after: int, behind: bool = False) -> None:
+        """Take the turn.
+
+        Args:
+            session: The command's.
+            client: The command's.
+            ref: How the person calls the room.
+            turn: Which turn to follow.
+            after: The number of the last event before it was handed in.
+            behind: Whether another turn of the room ran then, so that this one waits for it.
+        """
         self._session = session
         self._client = client
         self._ref = ref
@@ -36,12 +47,15 @@ class TurnWatch:
         self._view = EventView(session.output, ref=ref, mine={turn})
         self._state = TurnState.ACCEPTED
         self._begun = False
+        self._waiting = behind
         self.in_doubt = False
         """Whether the agent or the daemon ended before the turn did: nothing more will come until the room is brought back."""
 
     async def run(self) -> Turn | None:
         """Return the ended turn, or ``None`` when the person detached."""
-        guarded = Interruptible(self._follow, second_leaves(self._interrupt))
+        guarded = Interruptible(self._follow, self._press(second_leaves(self._interrupt)))
+        if self._waiting:
+            self._session.output.note("waiting for the running turn (Ctrl-C detaches)")
         with self._session.output.ticker.during("working (Ctrl-C interrupts)"):
             turn = await guarded.run()
         self._view.close()
@@ -53,7 +67,8 @@ class TurnWatch:
         async with aclosing(self._client.events(self._ref, after=self.last_seq)) as events:
             with anyio.CancelScope() as scope:
                 async for event in events:
-                    self._view.show(event)
+                    if event.turn_id in {None, self._turn}:
+                        self._view.show(event)
                     self.last_seq = event.seq
                     if self._is_last(event):
                         break
@@ -67,6 +82,7 @@ class TurnWatch:
         if event.turn_id == self._turn:
             self._begun = True
             if isinstance(payload, TurnStateChanged):
+                self._waiting = False
                 self.in_doubt = payload.state == IN_DOUBT
                 if not self.in_doubt:
                     self._state = TurnState(payload.state)
@@ -83,6 +99,14 @@ class TurnWatch:
             if turn.id == self._turn:
                 return turn
         raise NotFoundError(kind="turn", ref=str(self._turn))
+
+    def _press(self, interrupt: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable[bool]]:
+        """Detach while another turn runs: Ctrl-C is about this turn, and the other one may be somebody else's."""
+
+        async def press() -> bool:
+            return False if self._waiting else await interrupt()
+
+        return press
 
     async def _interrupt(self) -> None:
         self._session.output.note("Interrupting the turn … (Ctrl-C again detaches and lets it go on)", "bold")

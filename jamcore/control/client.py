@@ -208,7 +208,7 @@ class JamClient:
         request = Request("GET", target, _headers())
         with anyio.move_on_after(QUESTION_S):
             return await self._exchange(kind, request, retry=True)
-        raise NoAnswerError(request=request.line, waited_s=QUESTION_S)
+        raise NoAnswerError(request=request.line, waited_s=QUESTION_S, pid=self._reach.pid())
 
     async def _change(self, kind: type[R], method: str, target: str, body: Record | None = None, *, retry: bool = True) -> R:
         return await self._exchange(kind, Request(method, target, _headers(), _encoded(body)), retry=retry)

@@ -114,10 +114,11 @@ class NoAnswerError(FaultError):
     """The daemon did not answer a question in time."""
 
     code: ClassVar[str] = "daemon.no_answer"
-    hint: ClassVar[str] = "It may be overloaded or stuck: look at `jam daemon logs`, or stop and start it."
+    hint: ClassVar[str] = "It may be overloaded or stuck: look at `jam daemon logs`. `jam daemon stop --force` ends it; work is kept."
 
     request: str
     waited_s: float
+    pid: str = "unknown"
 
 
 @dataclass(eq=False)

@@ -77,6 +77,11 @@ class Reach:
         self._command = command
         self._start_wait_s = start_wait_s
 
+    def pid(self) -> str:
+        """Return the pid that the daemon wrote down, for a person to look at. Nothing may be done to it on this word alone."""
+        record = read_record(self.directory)
+        return "unknown" if record is None else str(record.pid)
+
     async def open(self) -> SocketStream:
         """Return a connection to the daemon, starting it first when that was asked for.
 

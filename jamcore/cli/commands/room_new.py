@@ -70,6 +70,7 @@ def command(
 
         client = session.client()
         with session.output.ticker.during(f"starting a sandbox for {provider}"):
+            await client.health()  # a start has no deadline, so a daemon that is stuck is found out before
             view = await Interruptible(lambda: client.create_room(request), second_leaves(still_starting)).run()
         if view is None:
             session.output.note(f"Left; the room is still being made: jam room show {request.id}", "bold")

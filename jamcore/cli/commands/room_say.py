@@ -37,7 +37,7 @@ def command(
     async def work(session: Session) -> Exit:
         request = TurnRequest(id=session.ids.uuid(), text=_message(text or []))
         client = session.client()
-        before = (await client.room(room)).last_seq
+        before = await client.room(room)
         turn = await client.say(room, request)
         if detach:
             if session.output.json:
@@ -46,7 +46,9 @@ def command(
                 session.output.line(str(turn.id))
                 session.output.note(f"Watch it: jam attach {room}")
             return Exit.OK
-        ended = await TurnWatch(session, client, ref=room, turn=turn.id, after=before).run()
+        ended = await TurnWatch(
+            session, client, ref=room, turn=turn.id, after=before.last_seq, behind=before.live and before.busy
+        ).run()
         if ended is not None and session.output.json:
             session.output.json_line({"turn": ended})
         return exit_of_turn(ended)

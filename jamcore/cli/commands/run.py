@@ -86,6 +86,7 @@ class _Run:
 
     async def go(self, *, detach: bool) -> Exit:
         with self._output.ticker.during(f"starting a sandbox for {self._request.room.provider}"):
+            await self._client.health()  # a start has no deadline, so a daemon that is stuck is found out before
             view = await Interruptible(lambda: self._client.start_run(self._request), second_leaves(self._still_starting)).run()
         if view is None:
             self._output.note(f"Detached; the run goes on: jam attach {self._request.id}", "bold")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jamcore.cli.exits import Exit
+from jamcore.cli.main import run
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Jam, Terminal
@@ -153,6 +156,35 @@ def test_a_second_ctrl_c_detaches(room: str, jam: Jam, terminal: Callable[..., T
     assert jam("room", "show", room, "--json").json["turns"][0]["state"] == "running"
 
 
+def test_another_turns_answer_is_not_shown_as_this_ones(home: Path, room: str, jam: Jam) -> None:
+    """It is said that the turn waits; the answer on standard output is its own; the room shows both."""
+    assert jam("say", room, "late", "--detach").status == Exit.OK
+    saying = subprocess.Popen(
+        [sys.executable, "-m", "jamcore.cli.main", "say", room, "mine"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "JAM_HOME": str(home)},
+    )
+    assert saying.stderr is not None
+    assert saying.stderr.readline() == "waiting for the running turn (Ctrl-C detaches)\n"
+    assert jam("room", "interrupt", room).status == Exit.OK
+    out, _ = saying.communicate(timeout=HELPERS.WAIT_S)
+    assert (out, saying.returncode) == ("echo: mine\n", Exit.OK)
+
+
+def test_ctrl_c_while_a_turn_waits_leaves_the_other_one_alone(room: str, jam: Jam, terminal: Callable[..., Terminal]) -> None:
+    """It detaches: the turn that runs may be somebody else's."""
+    assert jam("say", room, "late", "--detach").status == Exit.OK
+    shown = terminal("say", room, "mine")
+    shown.expect("waiting for the running turn")
+    shown.expect("working")
+    shown.press("\x03")
+    shown.expect("Detached; the work goes on")
+    assert shown.end() == Exit.INTERRUPTED
+    assert [turn["state"] for turn in jam("room", "show", room, "--json").json["turns"]] == ["running", "accepted"]
+
+
 def test_progress_is_shown_on_a_terminal_and_erased(room: str, terminal: Callable[..., Terminal]) -> None:
     """A line that moves while a turn runs, and that is erased before anything else is shown."""
     shown = terminal("say", room, "quiet")
@@ -249,6 +281,54 @@ def test_the_current_directory_is_never_imported(home: Path, tmp_path: Path) -> 
         env={**os.environ, "JAM_HOME": str(home)},
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_daemon_that_does_not_answer_is_named_and_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says which process it is and how to end it; by force it ends although it is stopped."""
+    monkeypatch.setattr("jamcore.control.client.QUESTION_S", 0.5)
+    monkeypatch.setattr("jamcore.cli.commands.daemon_stop.TERM_S", 0.2)
+    tmp_path.chmod(0o700)
+    with HELPERS.fake_running(tmp_path) as process:
+        process.send_signal(signal.SIGSTOP)
+        for words in (["ls"], ["run", "codex", "x"], ["room", "new", "codex"], ["daemon", "stop"]):
+            assert run([*words, "--app-directory", str(tmp_path)]) == Exit.UNREACHABLE
+            said = capsys.readouterr().err
+            assert f"pid: {process.pid}" in said
+            assert "`jam daemon stop --force`" in said
+        assert run(["daemon", "stop", "--force", "--app-directory", str(tmp_path)]) == Exit.OK
+        assert process.wait(0.5) == -signal.SIGKILL
+    assert run(["daemon", "stop", "--force", "--app-directory", str(tmp_path)]) == Exit.OK
+    assert "was not running" in capsys.readouterr().out
+
+
+def test_force_asks_first(tmp_path: Path) -> None:
+    """A daemon that can end by itself does."""
+    tmp_path.chmod(0o700)
+    with HELPERS.fake_running(tmp_path) as process:
+        assert HELPERS.program(tmp_path, "daemon", "stop", "--force").out == "The daemon has ended.\n"
+        assert process.wait(0.5) == 0
+
+
+def test_force_hits_no_other_process(tmp_path: Path) -> None:
+    """An address that names another process, while the daemon listens and after it has gone."""
+    tmp_path.chmod(0o700)
+    record = tmp_path / "daemon.json"
+    with subprocess.Popen(["/bin/sleep", "60"]) as bystander:
+        try:
+            with HELPERS.fake_running(tmp_path) as process:
+                forged = json.dumps({**json.loads(record.read_bytes()), "pid": bystander.pid})
+                record.write_text(forged)
+                refused = HELPERS.program(tmp_path, "daemon", "stop", "--force")
+                assert refused.status == Exit.UNREACHABLE
+                assert "who listens is not process" in refused.err
+                assert process.poll() is None
+            record.write_text(forged)
+            assert HELPERS.program(tmp_path, "daemon", "stop", "--force").out == "The daemon was not running.\n"
+            assert bystander.poll() is None
+        finally:
+            bystander.kill()
 
 
 def test_the_daemon_is_stopped_and_waited_for(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 Turn texts: ``wait`` runs until it is interrupted, ``quiet`` too but says nothing, ``stubborn`` runs for ever, ``fail`` fails, ``evil``
 answers with terminal control sequences, ``doubt`` and ``parked`` lose their agent (with and without a word about the turn), ``late``
-answers when it is interrupted, anything else is echoed.
+answers when it is interrupted and keeps later turns waiting, anything else is echoed.
 
 Run as a program it is a whole daemon: ``python fake_daemon.py --app-directory DIR``. DIR/refuse.txt makes it end at once with that text
 as its error, DIR/mute makes it never listen, DIR/slow-end makes it take a while to end.
@@ -451,12 +451,14 @@ class FakeChanges(Part):
 async def act(room: Conversation, request: TurnRequest) -> None:
     """Act out one turn."""
     turn = request.id
+    while any(each.state is TurnState.RUNNING for each in room.turns.values() if each.text == "late"):
+        await room.changed.wait()
     room.interrupt = anyio.Event()
     room.move(turn, TurnState.RUNNING)
     room.emit(turn, TurnStarted(provider_turn="t1"))
     text = EVIL if request.text == "evil" else f"echo: {request.text}"
     half = len(text) // 2
-    for piece in (text[:half], text[half:]) if request.text != "quiet" else ():
+    for piece in (text[:half], text[half:]) if request.text not in {"quiet", "late"} else ():
         room.emit(turn, TextDelta(item="m1", text=piece))
     if request.text == "doubt":
         room.emit(turn, TurnStateChanged(state="in-doubt", detail="provider.gone: exit status 137"))
@@ -469,8 +471,10 @@ async def act(room: Conversation, request: TurnRequest) -> None:
         room.emit(turn, CommandFinished(item="c1", command="sleep", output="", exit_code=-1))
     if request.text == "stubborn":
         await anyio.sleep_forever()
-    if request.text in {"wait", "quiet"}:
+    if request.text in {"wait", "quiet", "late"}:
         await room.interrupt.wait()
+        if request.text == "late":
+            room.emit(turn, Message(item="m0", text=text))
         room.emit(turn, TurnEnded(outcome=TurnOutcome.INTERRUPTED))
         room.move(turn, TurnState.INTERRUPTED)
         return
