@@ -114,7 +114,9 @@ class NoAnswerError(FaultError):
     """The daemon did not answer a question in time."""
 
     code: ClassVar[str] = "daemon.no_answer"
-    hint: ClassVar[str] = "It may be overloaded or stuck: look at `jam daemon logs`. `jam daemon stop --force` ends it; work is kept."
+    hint: ClassVar[str] = (
+        "It may be overloaded or stuck: look at `jam daemon logs`. `jam daemon stop --force` ends it; work is kept."
+    )
 
     request: str
     waited_s: float

@@ -45,7 +45,11 @@ async def test_a_name_that_could_be_part_of_an_id_is_a_name(rooms: Store) -> Non
 
 @pytest.mark.parametrize(
     ("ref", "problem"),
-    [("019a00", "at least 8 characters"), ("aaaa", "at least 8 characters"), ("019a0000", "give more characters, or the last ones")],
+    [
+        ("019a00", "at least 8 characters"),
+        ("aaaa", "at least 8 characters"),
+        ("019a0000", "give more characters, or the last ones"),
+    ],
 )
 async def test_too_little_of_an_id_is_refused_with_what_is_enough(rooms: Store, ref: str, problem: str) -> None:
     """Not as an unknown record: it is known, and the person is told how to name it."""
