@@ -11,6 +11,7 @@ from uuid import UUID
 from jamcore.cli.output import Output
 from jamcore.cli.text import safe_line
 from jamcore.domain.events import (
+    IN_DOUBT,
     ApprovalRequested,
     CommandFinished,
     CommandOutput,
@@ -39,8 +40,6 @@ _Doing = ToolCall | CommandStarted | CommandFinished | FileChanged | ApprovalReq
 OUTPUT_LINES = 8
 """Lines of a command's output that are shown: its end, where the error is. All of it is in the transcript."""
 LINE_CHARACTERS = 160
-IN_DOUBT = "in-doubt"
-"""A turn's event when its end was not seen: no state of the record, because only the session's return decides it (CONT-11)."""
 _MARKS: Mapping[str, tuple[str, str]] = MappingProxyType({"add": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")})
 _LEVELS: Mapping[str, str] = MappingProxyType({"info": "dim", "warning": "yellow", "error": "red"})
 

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import anyio
 
-from jamcore.cli.events import IN_DOUBT, EventView
+from jamcore.cli.events import EventView
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session
 from jamcore.cli.signals import Interruptible, second_leaves
 from jamcore.control.client import JamClient
 from jamcore.domain.errors import JamError, NotFoundError
-from jamcore.domain.events import RoomEvent, SessionNotice, TurnStateChanged
+from jamcore.domain.events import IN_DOUBT, RoomEvent, SessionNotice, TurnStateChanged
 from jamcore.domain.sessions import TURN, Turn, TurnState
 
 CAPTURE_WAIT_S = 20.0

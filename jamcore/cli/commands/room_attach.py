@@ -10,7 +10,7 @@ from uuid import UUID
 import anyio
 import typer
 
-from jamcore.cli.events import IN_DOUBT, EventView
+from jamcore.cli.events import EventView
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.lines import read_lines
@@ -19,7 +19,7 @@ from jamcore.cli.signals import Interruptible
 from jamcore.cli.views import room_state
 from jamcore.control.client import JamClient
 from jamcore.domain.errors import JamError
-from jamcore.domain.events import TurnStateChanged
+from jamcore.domain.events import IN_DOUBT, TurnStateChanged
 from jamcore.domain.requests import RoomView, TurnRequest
 from jamcore.domain.sessions import TurnState
 
