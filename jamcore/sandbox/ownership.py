@@ -192,6 +192,8 @@ class Ownership:
         result = await run_command(self.engine, sandbox, spec, timeout_s=READ_TIMEOUT_S, limit=PROOF_BYTES)
         if result.timed_out:
             raise self._unknown("read the owner's proof", "the guest did not answer in time")
+        if result.code is None:
+            raise self._unknown("read the owner's proof", "what reads it in the guest was killed")
         return result.output if result.code == 0 else None
 
     async def _look_on_host(self, view: HostView, sandbox: str) -> bytes | None:

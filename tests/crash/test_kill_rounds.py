@@ -192,7 +192,7 @@ class World:
         async with anyio.create_task_group() as tasks:
             if round_.moment.name.startswith("coming up"):
                 tasks.start_soon(self._try_resume, told)
-            await self._strike(early=round_.moment.name.endswith("process 1"))
+            await self._strike(early=round_.moment.name.endswith("process 1") and self.victim != "provider")
             self.server.release(round_.exchange.gate)
         if self.victim == "daemon":
             await self.daemon.up()
@@ -207,8 +207,8 @@ class World:
         def is_there() -> bool:
             now = victims(self.daemon.pid)
             if now is not None and (early or now.provider is not None):
-                inside = now.programs[:1] if early else (now.provider,)
-                found[:] = [p for p in ((now.init,) if self.victim == "sandbox" else inside) if p is not None]
+                target = now.init if self.victim == "sandbox" else now.provider
+                found[:] = [target] if target is not None else []
                 return self.victim == "daemon" or bool(found)
             return False
 
