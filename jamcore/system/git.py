@@ -39,6 +39,7 @@ async def run_git(
     environment: Mapping[str, str] | None = None,
     limit_bytes: int = GIT_OUTPUT_BYTES,
     timeout_s: float = GIT_TIMEOUT_S,
+    stdin: bytes = b"",
 ) -> Finished:
     """Run one git command and return how it ended; the caller judges the code.
 
@@ -51,6 +52,7 @@ async def run_git(
         environment: Further variables.
         limit_bytes: How much output is kept.
         timeout_s: After this the whole process group is ended.
+        stdin: What it reads.
     """
     env = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -65,4 +67,6 @@ async def run_git(
         **(environment or {}),
     }
     options = tuple(part for setting in (*_SETTINGS, *settings) for part in ("-c", setting))
-    return await run_bounded(("git", *options, *argv), cwd=str(cwd), env=env, limit_bytes=limit_bytes, timeout_s=timeout_s)
+    return await run_bounded(
+        ("git", *options, *argv), cwd=str(cwd), env=env, limit_bytes=limit_bytes, timeout_s=timeout_s, stdin=stdin
+    )

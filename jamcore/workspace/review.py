@@ -19,6 +19,8 @@ from jamcore.system.process import Finished
 
 _ATTRIBUTES = b"* !filter !diff !merge !ident !working-tree-encoding !text !eol !crlf\n"
 _NAMES_LIMIT = 64 << 20
+_LINK_MODE = b"\x00\x00\xe0\x00"
+"""The mode of a nested repository as an index holds it; other bytes may look alike, so this only says whether to look closer."""
 _SKIPPED_LINES, _SKIPPED_CHARACTERS = 20, 200
 
 
@@ -87,6 +89,7 @@ class ReviewGit:
                 # Git trusts its own record of sizes and times, so that an unchanged tree is not read again.
                 shutil.copy2(last, index)
             env = {"GIT_INDEX_FILE": str(index)}
+            await self._forget_links(index, env)
             done = await self._git_command("add", "--all", "--ignore-errors", "--", ":/", env=env, work_tree=True)
             if done.returncode not in (0, 1) or done.timed_out:
                 raise ReviewGitError(step="add", detail=done.stderr.decode(errors="replace")[-300:])
@@ -98,6 +101,19 @@ class ReviewGit:
             tree = (await self._run("write-tree", "write-tree", env=env)).decode().strip()
             index.replace(last)
             return Snapshot(tree=tree, skipped=_skipped(done.stderr) if done.returncode == 1 else ())
+
+    async def _forget_links(self, index: Path, env: dict[str, str]) -> None:
+        """Take nested repositories out of an index before it is compared with the work tree; they are found there again.
+
+        For each that it knows, git would run ``git status`` inside it, with the configuration, and so the programs, of whoever wrote it.
+        """
+        if not index.exists() or _LINK_MODE not in index.read_bytes():
+            return
+        staged = await self._run("links", "ls-files", "--stage", "-z", env=env, limit=_NAMES_LIMIT)
+        links = [entry.partition(b"\t")[2] for entry in staged.split(b"\0") if entry.startswith(b"160000 ")]
+        removals = b"".join(b"0 %s\t%s\0" % (b"0" * 40, path) for path in links)
+        if removals:
+            await self._run("links", "update-index", "-z", "--index-info", env=env, stdin=removals)
 
     async def keep(self, name: str, tree: str) -> None:
         """Give a tree a name that survives; the same name again with another tree replaces it."""
@@ -132,15 +148,26 @@ class ReviewGit:
             return (await self._run("write-tree", "write-tree", env=index)).decode().strip() == tree
 
     async def _run(
-        self, step: str, *argv: str, env: dict[str, str] | None = None, limit: int = 1 << 20, work_tree: bool = False
+        self,
+        step: str,
+        *argv: str,
+        env: dict[str, str] | None = None,
+        limit: int = 1 << 20,
+        work_tree: bool = False,
+        stdin: bytes = b"",
     ) -> bytes:
-        done = await self._git_command(*argv, env=env, limit=limit, work_tree=work_tree)
+        done = await self._git_command(*argv, env=env, limit=limit, work_tree=work_tree, stdin=stdin)
         if not done.ok:
             raise ReviewGitError(step=step, detail=done.stderr.decode(errors="replace")[-300:])
         return done.stdout
 
     async def _git_command(
-        self, *argv: str, env: dict[str, str] | None = None, limit: int = 1 << 20, work_tree: bool = False
+        self,
+        *argv: str,
+        env: dict[str, str] | None = None,
+        limit: int = 1 << 20,
+        work_tree: bool = False,
+        stdin: bytes = b"",
     ) -> Finished:
         return await run_git(
             *argv,
@@ -149,6 +176,7 @@ class ReviewGit:
             work_tree=self._tree if work_tree else None,
             environment=env,
             limit_bytes=limit,
+            stdin=stdin,
         )
 
 
