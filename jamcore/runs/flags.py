@@ -71,8 +71,12 @@ class Section:
 
 
 def split_patch(patch: bytes) -> Iterator[Section]:
-    """Yield the sections of a patch in order. Hunk lines never begin with ``diff --git``: they have a sign in front."""
+    """Yield the sections of a patch in order. Hunk lines never begin with ``diff --git``: they have a sign in front.
+
+    What stands before a section's first hunk names files; an added line may look just like that, so the place decides, not the look.
+    """
     for section in re.split(rb"(?m)^(?=diff --git )", patch):
         if section.startswith(b"diff --git "):
-            added = (line[1:] for line in section.split(b"\n") if line.startswith(b"+") and not line.startswith(b"+++ "))
+            _names, _, hunks = section.partition(b"\n@@ ")
+            added = (line[1:] for line in hunks.split(b"\n") if line.startswith(b"+"))
             yield Section(b"\nGIT binary patch\n" in section, b"\n".join(added).decode("utf-8", errors="replace"))
