@@ -204,10 +204,9 @@ async def test_serving_leaves_nothing(fake_daemon: ModuleType, app_directory: Pa
 
 
 @pytest.mark.anyio
-async def test_a_dead_daemons_socket_is_taken_over(fake_daemon: ModuleType, app_directory: Path, ask: Ask) -> None:
+async def test_a_dead_daemons_socket_is_taken_over(fake_daemon: ModuleType, app_directory: Path) -> None:
     """After a SIGKILL the socket's name is still there; the next daemon of the same directory replaces it."""
-    del ask
-    path = socket_path(app_directory, app_directory / "run2")
+    path = socket_path(app_directory, app_directory / "run")
     listen(path, replace_stale=False).close()
-    async with fake_daemon.running(app_directory, app_directory / "run2") as (_, taken):
+    async with fake_daemon.running(app_directory, app_directory / "run") as (_, taken):
         assert taken == path
