@@ -22,7 +22,7 @@ from jamcore.control.reach import Reach
 from jamcore.control.sockets import forget, listen, peer_uid, require_private, runtime_directory, socket_path
 
 if TYPE_CHECKING:
-    from tests.unit.control.conftest import Ask, Served
+    from tests.unit.control.conftest import Served
 
 pytestmark = [pytest.mark.guarantee("SEC-6"), pytest.mark.unprivileged]
 NOBODY = 65534
