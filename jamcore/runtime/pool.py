@@ -48,9 +48,13 @@ class WorkerPool:
         self._log = structlog.get_logger("jam.pool")
 
     def get(self, host: UUID) -> HostWorker | None:
-        """Return the worker of a live host."""
+        """Return the worker of a live host; one that is still coming up is not live, and takes no turns (PREP-5)."""
         worker = self._workers.get(host)
-        return None if worker is None or worker.is_stopping else worker
+        return worker if worker is not None and worker.takes_turns else None
+
+    def hosts(self) -> frozenset[UUID]:
+        """Return the live hosts."""
+        return frozenset(host for host, worker in self._workers.items() if worker.takes_turns)
 
     async def start(self, host: UUID) -> HostWorker:
         """Return the host's live worker, bringing it up first when there is none.

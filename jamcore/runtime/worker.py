@@ -49,9 +49,9 @@ class HostWorker:
         self._why = "stopped"
 
     @property
-    def is_stopping(self) -> bool:
-        """Whether it takes no more turns."""
-        return self._stopping.is_set()
+    def takes_turns(self) -> bool:
+        """Whether it has come up and is not stopping."""
+        return self._up and not self._stopping.is_set()
 
     @property
     def is_up(self) -> bool:
