@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+import anyio
 from anyio import to_thread
 
 from benchmarks.direct import DirectCodex, direct_codex
@@ -23,6 +24,8 @@ from jamcore.testing.daemon import DaemonChild, place_toolchain, running_daemon
 
 PROVIDER = "codex"
 WARM_UP = 3
+REST_S = 0.1
+"""Before each turn: both programs go on working for a moment after a turn has ended, and must not do so in the other one's time."""
 FIRST_DELTA = "item/agentMessage/delta"
 
 
@@ -99,10 +102,12 @@ async def _alternate(sides: Sides, turns: int) -> tuple[Laps, Laps]:
     mine, raw = Laps(), Laps()
     async with aclosing(await sides.attached()) as events:
         for number in range(turns + WARM_UP):
+            await anyio.sleep(REST_S)
             began = time.perf_counter()
             ended = await sides.say(events, number, "turn.ended")
             if number >= WARM_UP:
                 mine.add(began, ended)
+            await anyio.sleep(REST_S)
             began = time.perf_counter()
             ended = sides.direct.turn(said(number))
             if number >= WARM_UP:

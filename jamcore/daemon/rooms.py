@@ -11,7 +11,7 @@ from uuid import UUID
 import anyio
 
 from jamcore.daemon.resolve import Resolver
-from jamcore.daemon.views import RoomRecords, room_records
+from jamcore.daemon.views import BoundRoom, RoomRecords, bound_room, room_records
 from jamcore.domain.errors import InvalidInputError, RefusalError
 from jamcore.domain.events import RoomEvent, TurnStateChanged, UserSaid
 from jamcore.domain.limits import TURN_TEXT_CHARACTERS
@@ -35,6 +35,16 @@ class RoomBusyError(RefusalError):
     hint: ClassVar[str] = "Wait for the running turn, or interrupt it with `jam room interrupt`."
 
     room: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What became of a message: a turn that is known already, one that was accepted, or neither because the room is not live."""
+
+    bound: BoundRoom
+    known: Turn | None = None
+    turn: Turn | None = None
+    events: tuple[RoomEvent, ...] = ()
 
 
 class Rooms:
@@ -89,24 +99,14 @@ class Rooms:
             raise InvalidInputError(field="text", problem="a message cannot be empty")
         if len(request.text) > TURN_TEXT_CHARACTERS:
             raise InvalidInputError(field="text", problem=f"a message has at most {TURN_TEXT_CHARACTERS} characters")
-
-        def look(repos: Repos) -> tuple[RoomRecords, Turn | None]:
-            return room_records(repos, repos.rooms.find(ref)), repos.turns.find_id(request.id)
-
-        records, known = await self._store.read(look)
-        if known:
-            return await self._known(records, request, known)
-        worker = await self._live(records)
-        turn = await self._accept(records, request)
-        try:
-            worker.submit(turn)
-        except anyio.WouldBlock as error:
-            await self._settle_refused(turn, TurnState.FAILED, "too many turns wait in this room")
-            raise RoomBusyError(room=records.room.name) from error
-        except anyio.ClosedResourceError:
-            await self._settle_refused(turn, TurnState.INTERRUPTED, "the room was being stopped: say it again")
-            return await self._store.read(lambda repos: repos.turns.get(turn.id))
-        return turn
+        said = await self._accept_if_live(ref, request)
+        if said.known:
+            return await self._known(said.bound, request, said.known)
+        turn = said.turn
+        if turn is None:
+            await self._live(said.bound)
+            turn = await self._accept(said.bound, request)
+        return await self._submit(said.bound, turn)
 
     async def turns(self, ref: str) -> tuple[Turn, ...]:
         """Return the turns of a room, oldest first."""
@@ -155,14 +155,29 @@ class Rooms:
         async with self._feed.following(room.id, after=after, follow=follow) as events:
             yield events
 
-    async def _live(self, records: RoomRecords) -> HostWorker:
+    async def _live(self, records: BoundRoom) -> HostWorker:
         """Return the room's live worker, bringing it up first when there is none."""
         if worker := self._pool.get(records.host.id):
             return worker
         await self._provisioner.require_ready(records.workspace)
         return await self._pool.start(records.host.id)
 
-    async def _known(self, records: RoomRecords, request: TurnRequest, known: Turn) -> Turn:
+    async def _submit(self, records: BoundRoom, turn: Turn) -> Turn:
+        """Hand an accepted turn to the room's worker; one that it cannot take any more is settled at once."""
+        try:
+            worker = self._pool.get(records.host.id)
+            if worker is not None:
+                worker.submit(turn)
+                return turn
+        except anyio.WouldBlock as error:
+            await self._settle_refused(turn, TurnState.FAILED, "too many turns wait in this room")
+            raise RoomBusyError(room=records.room.name) from error
+        except anyio.ClosedResourceError:
+            pass  # it began to stop in between
+        await self._settle_refused(turn, TurnState.INTERRUPTED, "the room was being stopped: say it again")
+        return await self._store.read(lambda repos: repos.turns.get(turn.id))
+
+    async def _known(self, records: BoundRoom, request: TurnRequest, known: Turn) -> Turn:
         """Answer an exact retry with the turn as it is. One that a dead daemon left unfinished is decided first: kept or cut."""
         stored = await self._store.transact(lambda repos: repos.turns.accept(_turn(records, request, known)))
         if TURN.is_terminal(stored.state) or self._pool.get(records.host.id):
@@ -186,24 +201,40 @@ class Rooms:
             last_seq=records.last_seq,
         )
 
-    async def _accept(self, records: RoomRecords, request: TurnRequest) -> Turn:
-        turn = _turn(records, request, None, at=self._clock)
+    async def _accept_if_live(self, ref: str, request: TurnRequest) -> _Said:
+        """Find the room and, where that is all there is to do, accept the turn: one transaction for an ordinary message."""
+        live = self._pool.hosts()
 
-        def write(repos: Repos) -> Turn:
-            accepted = repos.turns.accept(turn)
-            said = (UserSaid(text=request.text), TurnStateChanged(state=TurnState.ACCEPTED))
-            repos.events.append(records.room.id, turn.id, said)
-            return accepted
+        def work(repos: Repos) -> _Said:
+            bound = bound_room(repos, repos.rooms.find(ref))
+            if known := repos.turns.find_id(request.id):
+                return _Said(bound, known=known)
+            if bound.host.id not in live:
+                return _Said(bound)
+            return self._write_accepted(repos, bound, request)
 
-        accepted = await self._store.transact(write)
-        self._feed.announce(records.room.id)
-        return accepted
+        return self._announced(await self._store.transact(work))
+
+    async def _accept(self, records: BoundRoom, request: TurnRequest) -> Turn:
+        said = self._announced(await self._store.transact(lambda repos: self._write_accepted(repos, records, request)))
+        assert said.turn is not None
+        return said.turn
+
+    def _write_accepted(self, repos: Repos, records: BoundRoom, request: TurnRequest) -> _Said:
+        turn = repos.turns.accept(_turn(records, request, None, at=self._clock))
+        payloads = (UserSaid(text=request.text), TurnStateChanged(state=TurnState.ACCEPTED))
+        return _Said(records, turn=turn, events=repos.events.append(records.room.id, turn.id, payloads))
+
+    def _announced(self, said: _Said) -> _Said:
+        if said.events:
+            self._feed.announce(said.bound.room.id, said.events)
+        return said
 
     async def _settle_refused(self, turn: Turn, state: TurnState, why: str) -> None:
         await settle_turn(self._store, self._feed, turn, state, why, at=self._clock.now())
 
 
-def _turn(records: RoomRecords, request: TurnRequest, known: Turn | None, *, at: Clock | None = None) -> Turn:
+def _turn(records: BoundRoom, request: TurnRequest, known: Turn | None, *, at: Clock | None = None) -> Turn:
     """Build the turn to accept; for a known id with its stored time, so that an exact retry is equal and another is a conflict."""
     if known is not None:
         return known.model_copy(update={"text": request.text, "room_id": records.room.id, "session_id": records.session.id})

@@ -9,26 +9,39 @@ from jamcore.store import Repos
 
 
 @dataclass(frozen=True, slots=True)
-class RoomRecords:
-    """Everything stored about a room's live binding."""
+class BoundRoom:
+    """A room with what its live binding leads to."""
 
     room: Room
     session: RuntimeSession
     host: RuntimeHost
     workspace: SessionWorkspace
+
+
+@dataclass(frozen=True, slots=True)
+class RoomRecords(BoundRoom):
+    """Everything stored about a room's live binding, and how far the conversation is."""
+
     last_turn: Turn | None
     last_seq: int
 
 
+def bound_room(repos: Repos, room: Room) -> BoundRoom:
+    """Read a room with its live session, host and workspace."""
+    session = repos.sessions.get(repos.bindings.live_of_room(room.id).session_id)
+    return BoundRoom(
+        room=room, session=session, host=repos.hosts.get(session.host_id), workspace=repos.workspaces.of_session(session.id)
+    )
+
+
 def room_records(repos: Repos, room: Room) -> RoomRecords:
     """Read a room with its live session, host, workspace and last turn."""
-    binding = repos.bindings.live_of_room(room.id)
-    session = repos.sessions.get(binding.session_id)
+    bound = bound_room(repos, room)
     return RoomRecords(
         room=room,
-        session=session,
-        host=repos.hosts.get(session.host_id),
-        workspace=repos.workspaces.of_session(session.id),
-        last_turn=repos.turns.last_of_session(session.id),
+        session=bound.session,
+        host=bound.host,
+        workspace=bound.workspace,
+        last_turn=repos.turns.last_of_session(bound.session.id),
         last_seq=repos.events.last_seq(room.id),
     )

@@ -17,6 +17,8 @@ from jamcore.domain.limits import DELTA_COMMIT_S, FINALISE_TIMEOUT_S
 from jamcore.runtime.feed import RoomFeed
 from jamcore.system.tasks import owned_tasks
 
+GATHER_S = 0.003
+"""How long to wait for what comes at the same moment: a provider's last message, its usage and its end are one transaction then."""
 BEHIND = 256
 """Events that may wait for the disk; a provider that is further ahead is read no faster than they are written."""
 
@@ -70,12 +72,13 @@ class EventRecorder:
             self._waiting.append(event)
 
     async def write(self) -> None:
-        """Commit what waits: an item at once, deltas 50 ms after the last commit; runs for as long as the recorder is open."""
+        """Commit what waits: an item almost at once, deltas 50 ms after the last commit; runs for as long as the recorder is open."""
         due = anyio.current_time()
         while True:
             await self._any.wait()
             with anyio.move_on_after(max(0.0, due - anyio.current_time())):
                 await self._item.wait()
+            await anyio.sleep(GATHER_S)
             due = anyio.current_time() + DELTA_COMMIT_S
             await self.flush()
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from jamcore.continuity.coordinator import HostCoordinator
 from jamcore.domain.errors import JamError
-from jamcore.domain.events import IN_DOUBT, RoomPayload, TurnEnded, TurnOutcome, TurnStarted, TurnStateChanged
+from jamcore.domain.events import IN_DOUBT, RoomEvent, RoomPayload, TurnEnded, TurnOutcome, TurnStarted, TurnStateChanged
 from jamcore.domain.ids import ProviderIdentity
 from jamcore.domain.providers import ProviderGoneError
 from jamcore.domain.sessions import Turn, TurnState
@@ -69,13 +69,12 @@ class TurnRunner:
         await self._feed.append(turn.room_id, turn.id, [said])
 
     async def _started(self, turn: Turn, identity: ProviderIdentity, event: TurnStarted) -> None:
-        def write(repos: Repos) -> None:
+        def write(repos: Repos) -> tuple[RoomEvent, ...]:
             repos.sessions.bind_identity(turn.session_id, identity)
             repos.turns.move(turn.id, TurnState.RUNNING, provider_turn=event.provider_turn)
-            repos.events.append(turn.room_id, turn.id, [event, TurnStateChanged(state=TurnState.RUNNING)])
+            return repos.events.append(turn.room_id, turn.id, [event, TurnStateChanged(state=TurnState.RUNNING)])
 
-        await self._store.transact(write)
-        self._feed.announce(turn.room_id)
+        self._feed.announce(turn.room_id, await self._store.transact(write))
 
     async def _ended(self, turn: Turn, event: TurnEnded, recorder: EventRecorder) -> TurnState:
         state = STATE_OF_OUTCOME[event.outcome]
@@ -101,12 +100,11 @@ async def settle_turn(
 ) -> None:
     """Move a turn to an end state, with its events, in one transaction."""
 
-    def write(repos: Repos) -> None:
+    def write(repos: Repos) -> tuple[RoomEvent, ...]:
         repos.turns.move(turn.id, state, detail=detail, ended_at=at)
-        repos.events.append(turn.room_id, turn.id, [*also, TurnStateChanged(state=state, detail=detail)])
+        return repos.events.append(turn.room_id, turn.id, [*also, TurnStateChanged(state=state, detail=detail)])
 
-    await store.transact(write)
-    feed.announce(turn.room_id)
+    feed.announce(turn.room_id, await store.transact(write))
 
 
 def kept_or_cut(turn: Turn, remembered: dict[str, TurnOutcome]) -> tuple[TurnState, str] | None:

@@ -25,7 +25,7 @@ _HEX = re.compile(r"[0-9a-f-]+\Z")
 def find_by_ref(repository: Repository, ref: str, *, name: bool) -> UUID:
     """Return the id that a person meant: a UUID, a name, or a unique part of a UUID at its beginning or end (8 characters or more).
 
-    A whole UUID always means that record, whatever others are called.
+    A whole UUID always means that record, whatever others are called; whether it is there, the caller sees when it reads it.
 
     Raises:
         NotFoundError: Nothing fits.
@@ -35,7 +35,7 @@ def find_by_ref(repository: Repository, ref: str, *, name: bool) -> UUID:
     connection = repository._connection  # noqa: SLF001 - a function of this package
     text = ref.lower()
     if len(text) == _UUID_LENGTH and _HEX.match(text):
-        return _exact(repository, text, ref)
+        return _whole(repository, text, ref)
     if name:
         found: Sequence[UUID] = connection.execute(select(table.c.id).where(table.c.name == ref)).scalars().all()
         if found:
@@ -54,12 +54,11 @@ def find_by_ref(repository: Repository, ref: str, *, name: bool) -> UUID:
     raise NotFoundError(kind=repository.kind, ref=ref)
 
 
-def _exact(repository: Repository, text: str, ref: str) -> UUID:
+def _whole(repository: Repository, text: str, ref: str) -> UUID:
     try:
         identifier = UUID(text)
     except ValueError as error:
         raise NotFoundError(kind=repository.kind, ref=ref) from error
-    repository._need(repository._one(repository.table.c.id == identifier), ref)  # noqa: SLF001 - a function of this package
     return identifier
 
 
