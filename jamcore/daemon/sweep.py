@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from jamcore.domain import layout
 from jamcore.domain.errors import FaultError, JamError
-from jamcore.system.files import Files
+from jamcore.system.files import TEMPORARY, Files
 
-WRITING = r"\..+\.[0-9a-f]{8}\.tmp"
+WRITING = TEMPORARY
 """A file on its way to its name (:meth:`jamcore.system.files.Files.replacing`)."""
 PACKAGE = r"\.[0-9a-f-]{36}\.partial"
 """A change request that was not published; building it again makes it anew."""

@@ -18,8 +18,8 @@ from typing import BinaryIO, ClassVar
 
 from jamcore.domain.errors import FaultError, JamError, RefusalError
 
-_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp\Z")
-"""How :meth:`Files.replacing` names what is not yet the file."""
+TEMPORARY = r"\..+\.[0-9a-f]{8}\.tmp"
+"""How :meth:`Files.replacing` names what is not yet the file, as a pattern of the whole name."""
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
@@ -113,7 +113,7 @@ class Files:
         """
         if not directory.is_dir():
             return ()
-        left = sorted(path for path in directory.iterdir() if _TEMPORARY.match(path.name) and not path.is_dir())
+        left = sorted(path for path in directory.iterdir() if re.fullmatch(TEMPORARY, path.name) and not path.is_dir())
         for path in left:
             path.unlink(missing_ok=True)
         return tuple(path.name for path in left)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-import anyio
 import pytest
 from aiohttp import web
 
@@ -168,17 +166,3 @@ async def test_a_guest_that_destroys_its_proof_is_neither_used_nor_removed(tmp_p
             with pytest.raises(OwnershipMismatchError, match="nonce"):
                 await remove(here.ownership, here.plan.name, here.plan.owner)
         assert await here.engine.presence(here.plan.name) is Presence.STOPPED
-
-
-async def test_how_long_the_path_takes(tmp_path: Path) -> None:
-    """Preparation on top of the bare engine: a few milliseconds for two proofs and their records."""
-    app = Files().make_private(tmp_path / "app")
-    async with model([]) as origin, daemon(app, origin) as here:
-        began = anyio.current_time()
-        prepared = await here.prepare()
-        await prepared.run(("/bin/true",), cwd="/", timeout_s=10)
-        created = anyio.current_time() - began
-        await park(here.engine, here.plan.name)
-        began = anyio.current_time()
-        await (await here.prepare()).run(("/bin/true",), cwd="/", timeout_s=10)
-        print(f"created {created * 1000:.1f} ms, resumed {(anyio.current_time() - began) * 1000:.1f} ms, uid {os.getuid()}")
