@@ -74,13 +74,15 @@ class RunningSandbox:
             ends = self._open(spec, handed)
             process = self._processes[ident] = BubblewrapProcess(self.spec.name, ident, ends, self._send)
             answer = self._answers[ident] = Answer()
+            asked = False
             try:
                 async with self._still:  # nothing is started while the sandbox is frozen
                     await self._send(frames.EXEC, ident, 0, ends.guest)
+                    asked = True
                 ends.close_guest()  # process 1 has its own
                 await answer.came.wait()
             except BaseException:
-                await self._abandon(ident, process)
+                await self._abandon(ident, process, asked=asked)
                 raise
             finally:
                 del self._answers[ident]
@@ -198,11 +200,12 @@ class RunningSandbox:
         program = spec.argv[0] if spec.argv else ""
         return ExecRefusedError(sandbox=self.spec.name, program=program, reason=os.strerror(number))
 
-    async def _abandon(self, ident: int, process: BubblewrapProcess) -> None:
-        """The caller went away before the program had started: end it if it does start."""
-        with anyio.move_on_after(ANSWER_LIMIT_S, shield=True):
-            if not self.gone.is_set() and ident in self._processes:
-                await process.kill_tree()
+    async def _abandon(self, ident: int, process: BubblewrapProcess, *, asked: bool) -> None:
+        """The caller went away before the program had started: end it if it does start. What was not asked for never starts."""
+        if asked:
+            with anyio.move_on_after(ANSWER_LIMIT_S, shield=True):
+                if not self.gone.is_set() and ident in self._processes:
+                    await process.kill_tree()
         self._processes.pop(ident, None)
         process.tree_is_gone()
         await process.aclose()
