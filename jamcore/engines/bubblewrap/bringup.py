@@ -16,12 +16,12 @@ from jamcore.domain.plan import GUEST_HOME
 from jamcore.domain.sandboxes import Access, EngineFailedError, EngineUnavailableError, SandboxSpec
 from jamcore.engines.bubblewrap import etc, launch, seccomp
 from jamcore.engines.bubblewrap.classify import explain
-from jamcore.engines.bubblewrap.guest import frames
 from jamcore.engines.bubblewrap.identity import host_user
 from jamcore.engines.bubblewrap.machine import HostMachine
+from jamcore.engines.bubblewrap.names import ENGINE
 from jamcore.engines.bubblewrap.reach import Accept, hand_over
-from jamcore.engines.bubblewrap.records import ENGINE
-from jamcore.engines.bubblewrap.sandbox import RunningSandbox, memory_file
+from jamcore.engines.supervised.guest import frames
+from jamcore.engines.supervised.sandbox import RunningSandbox, base_environment, memory_file
 from jamcore.system.pipes import PipeReader
 from jamcore.system.process import Child, RunAs, spawn
 from jamcore.system.tasks import owned_tasks
@@ -31,6 +31,7 @@ START_LIMIT_S = 20.0
 LAST_WORDS_S = 1.0
 """For the rest of what bwrap wrote, after it ended."""
 ERROR_BYTES = 8192
+BASE = base_environment(GUEST_HOME, etc.GUEST_USER)
 PROCESSES = 4096
 """Processes of one sandbox when the plan says nothing: a build uses hundreds, a fork bomb stops here."""
 
@@ -88,7 +89,7 @@ async def running(
             tasks = await stack.enter_async_context(owned_tasks())
             stack.callback(tasks.cancel_scope.cancel)
             child = _spawn(handed, spec, places, machine, _Inherited(guest_control, guest_relay, guest_errors, guest_info))
-        sandbox = RunningSandbox(spec, child, control, tasks)
+        sandbox = RunningSandbox(spec, child, control, tasks, engine=ENGINE, base=BASE)
         stack.push_async_callback(sandbox.stop)
         words = Words(errors)
         tasks.start_soon(sandbox.serve)

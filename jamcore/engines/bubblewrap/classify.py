@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from jamcore.domain.sandboxes import EngineFailedError, EngineUnavailableError
-from jamcore.engines.bubblewrap.records import ENGINE
+from jamcore.engines.bubblewrap.names import ENGINE
 
 _REFUSED = (
     b"No permissions to create new namespace",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -22,7 +20,6 @@ from jamcore.domain.sandboxes import (
     EngineFailedError,
     EngineHealth,
     EngineUnavailableError,
-    EngineUnknownError,
     ExecSpec,
     InventoryItem,
     Isolation,
@@ -31,22 +28,21 @@ from jamcore.domain.sandboxes import (
     SandboxSpec,
 )
 from jamcore.engines.bubblewrap.bringup import Places, running
-from jamcore.engines.bubblewrap.clone import make_clone
 from jamcore.engines.bubblewrap.health import probe
 from jamcore.engines.bubblewrap.identity import give, host_user
 from jamcore.engines.bubblewrap.machine import HostMachine, look
+from jamcore.engines.bubblewrap.names import ENGINE
 from jamcore.engines.bubblewrap.reach import Accept
-from jamcore.engines.bubblewrap.records import ENGINE, RunningAs, SandboxRecord, SandboxRecords, open_process, running_as
-from jamcore.engines.bubblewrap.sandbox import RunningSandbox
 from jamcore.engines.bubblewrap.specification import require_possible, require_real_directories
 from jamcore.engines.port import EngineContext, FreezeReport
+from jamcore.engines.supervised.clone import make_clone
+from jamcore.engines.supervised.records import SandboxRecord, SandboxRecords, end_leftover, running_as
+from jamcore.engines.supervised.sandbox import RunningSandbox
 from jamcore.system.files import Files
 from jamcore.system.guest import GuestProcess
 from jamcore.system.tasks import owned_tasks
 
 ABILITIES = frozenset({Ability.CLONE, Ability.FREEZE, Ability.HOST_VIEW, Ability.REACH})
-LEFTOVER_GRACE_S = 2.0
-"""A sandbox dies with its daemon; for a moment after a daemon's death a new one may still see it dying."""
 
 
 class BubblewrapEngine:
@@ -79,7 +75,7 @@ class BubblewrapEngine:
             disk = Path(spec.guest_disk)
             self._files.make_private(_home(disk))
             if spec.clone is not None and not _clone(disk).exists():
-                await make_clone(spec.clone, _clone(disk), files=self._files)
+                await make_clone(spec.clone, _clone(disk), engine=ENGINE, files=self._files)
             self._records.write(SandboxRecord(spec=spec))
             try:
                 await self._start(spec)
@@ -218,7 +214,7 @@ class BubblewrapEngine:
             return
         for process in (record.running, record.init):
             if process is not None:
-                await _end_process(process)
+                await end_leftover(process, engine=ENGINE)
 
     def _need(self, name: str) -> SandboxRecord:
         record = self._records.read(name)
@@ -240,33 +236,13 @@ async def open_engine(context: EngineContext) -> AsyncIterator[BubblewrapEngine]
     """Open the engine; on the way out every sandbox is stopped."""
     files = Files()
     async with owned_tasks() as tasks:
-        engine = BubblewrapEngine(SandboxRecords(context.root, files=files), tasks, files=files)
+        engine = BubblewrapEngine(SandboxRecords(context.root, engine=ENGINE, files=files), tasks, files=files)
         try:
             yield engine
         finally:
             with anyio.CancelScope(shield=True):
                 await engine.stop_all()
             tasks.cancel_scope.cancel()
-
-
-async def _end_process(process: RunningAs) -> None:
-    """Wait until a leftover has died by itself, and end it when it does not."""
-    descriptor = open_process(process)
-    if descriptor is None:
-        return
-    try:
-        with anyio.move_on_after(LEFTOVER_GRACE_S):
-            await anyio.wait_readable(descriptor)
-            return
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        try:
-            with anyio.fail_after(LEFTOVER_GRACE_S):
-                await anyio.wait_readable(descriptor)
-        except TimeoutError as error:
-            raise EngineUnknownError(engine=ENGINE, operation="presence", detail=f"process {process.pid} does not end") from error
-    finally:
-        os.close(descriptor)
 
 
 def _home(disk: Path) -> Path:

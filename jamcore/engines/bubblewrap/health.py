@@ -11,7 +11,7 @@ from jamcore.engines.bubblewrap.classify import explain
 from jamcore.engines.bubblewrap.identity import host_user
 from jamcore.engines.bubblewrap.launch import links
 from jamcore.engines.bubblewrap.machine import HostMachine, look
-from jamcore.engines.bubblewrap.records import ENGINE
+from jamcore.engines.bubblewrap.names import ENGINE
 from jamcore.system.process import run_bounded
 
 PROBE_LIMIT_S = 10.0

@@ -10,7 +10,7 @@ from jamcore.engines.bubblewrap.etc import FROM_HOST, GUEST_UID
 from jamcore.system.process import RunAs
 
 CODE_ROOT = "/jam/init"
-BOOT = f"import sys; sys.path.append({CODE_ROOT!r}); from jamcore.engines.bubblewrap.guest.init import main; main()"
+BOOT = f"import sys; sys.path.append({CODE_ROOT!r}); from jamcore.engines.supervised.guest.init import main; main()"
 PYTHON_ROOT = "/jam/python"
 TMP, SHM, VAR_TMP = "/tmp", "/dev/shm", "/var/tmp"  # noqa: S108 - the guest's own, each a tmpfs
 TMP_BYTES = 1 << 30

@@ -35,10 +35,10 @@ class HostMachine:
 
 def guest_code() -> Mapping[str, bytes]:
     """Compile what runs in the guest. It is run by the interpreter that compiles it, so the format is always the right one."""
-    package = "jamcore/engines/bubblewrap/guest"
+    package = "jamcore/engines/supervised/guest"
     header = importlib.util.MAGIC_NUMBER + bytes(12)
     compiled = {}
-    for source in sorted((Path(__file__).parent / "guest").glob("*.py")):
+    for source in sorted((Path(__file__).parent.parent / "supervised" / "guest").glob("*.py")):
         if source.stem != "__init__":
             code = compile(source.read_bytes(), f"{package}/{source.name}", "exec", dont_inherit=True, optimize=2)
             compiled[f"{CODE_ROOT}/{package}/{source.stem}.pyc"] = header + marshal.dumps(code)

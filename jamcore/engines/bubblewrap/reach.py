@@ -8,7 +8,7 @@ from collections.abc import Callable
 import anyio
 import structlog
 
-from jamcore.engines.bubblewrap.records import ENGINE
+from jamcore.engines.bubblewrap.names import ENGINE
 
 Accept = Callable[[socket.socket], None]
 

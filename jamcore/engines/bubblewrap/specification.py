@@ -6,7 +6,7 @@ import os
 import posixpath
 
 from jamcore.domain.sandboxes import EngineFailedError, SandboxSpec
-from jamcore.engines.bubblewrap.records import ENGINE
+from jamcore.engines.bubblewrap.names import ENGINE
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/proc", "/dev", "/sys", "/run")
 RESERVED = (*_SYSTEM, "/jam/init", "/jam/python")

@@ -24,8 +24,8 @@ from jamcore.domain.sandboxes import (
 from jamcore.engines.bubblewrap import bringup
 from jamcore.engines.bubblewrap.engine import BubblewrapEngine, open_engine
 from jamcore.engines.bubblewrap.machine import look
-from jamcore.engines.bubblewrap.records import SandboxRecords, open_process
 from jamcore.engines.port import EngineContext
+from jamcore.engines.supervised.records import SandboxRecords, open_process
 from jamcore.system.files import Files
 from jamcore.system.pipes import PipeReader
 from jamcore.system.process import run_bounded, spawned
@@ -115,7 +115,7 @@ async def test_a_killed_process_one_is_a_stopped_sandbox(engine: BubblewrapEngin
     for name in NAMES:
         await engine.create(spec_at(tmp_path, name))
     await run(engine, "jam-a", "sh", "-c", "echo kept > ~/kept")
-    record = SandboxRecords(tmp_path / "engine", files=Files()).read("jam-a")
+    record = SandboxRecords(tmp_path / "engine", engine="bubblewrap", files=Files()).read("jam-a")
     assert record is not None
     assert record.init is not None
     process = await engine.exec("jam-a", ExecSpec(argv=("sleep", "600"), cwd="/"))

@@ -20,11 +20,11 @@ from jamcore.domain.sandboxes import (
     SandboxSpec,
 )
 from jamcore.engines.bubblewrap import classify, launch
-from jamcore.engines.bubblewrap.clone import make_clone
-from jamcore.engines.bubblewrap.guest import frames
 from jamcore.engines.bubblewrap.identity import FIRST_UID, UIDS, give, host_user
-from jamcore.engines.bubblewrap.records import RunningAs, SandboxRecord, SandboxRecords, open_process, running_as
 from jamcore.engines.bubblewrap.specification import require_possible, require_real_directories
+from jamcore.engines.supervised.clone import make_clone
+from jamcore.engines.supervised.guest import frames
+from jamcore.engines.supervised.records import RunningAs, SandboxRecord, SandboxRecords, open_process, running_as
 from jamcore.system.files import Files
 from jamcore.system.git import run_git
 from jamcore.system.process import RunAs
@@ -136,7 +136,7 @@ def test_a_mount_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_record_is_unknown_and_never_absent(tmp_path: Path) -> None:
     """Nothing may be cleaned up on it."""
-    records = SandboxRecords(tmp_path, files=Files())
+    records = SandboxRecords(tmp_path, engine="bubblewrap", files=Files())
     assert records.read("a") is None
     records.write(SandboxRecord(spec=SandboxSpec(name="a", guest_disk="/x")))
     assert records.names() == ("a",)
@@ -227,6 +227,6 @@ async def test_root_clones_a_checkout_of_another_user(tmp_path: Path) -> None:
     for path in (source, *source.rglob("*")):
         os.chown(path, 54321, 54321)
     clone = CloneSource(host_path=str(source), commit=commit, guest_path="/jam/work")
-    await make_clone(clone, tmp_path / "clone", files=Files())
+    await make_clone(clone, tmp_path / "clone", engine="bubblewrap", files=Files())
     assert (tmp_path / "clone/file").read_text() == "words"
     assert not [p for p in (tmp_path / "clone/.git").rglob("*") if p.is_file() and str(tmp_path).encode() in p.read_bytes()]

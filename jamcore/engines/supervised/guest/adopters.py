@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from jamcore.engines.bubblewrap.guest import adopter, frames, processes
+from jamcore.engines.supervised.guest import adopter, frames, processes
 
 PROGRAMS = 64
 """Programs at once."""

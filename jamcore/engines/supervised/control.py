@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
-from jamcore.engines.bubblewrap.guest import frames
+from jamcore.engines.supervised.guest import frames
 
 OnFrame = Callable[[str, int, int], None]
 

@@ -11,7 +11,7 @@ import select
 import socket
 import threading
 
-from jamcore.engines.bubblewrap.guest.frames import receive
+from jamcore.engines.supervised.guest.frames import receive
 
 CONNECTIONS = 64
 CHUNK = 1 << 16

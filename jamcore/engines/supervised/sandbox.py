@@ -11,28 +11,23 @@ import anyio
 from anyio.abc import TaskGroup
 
 from jamcore.domain.sandboxes import EngineFailedError, ExecRefusedError, ExecSpec, SandboxGoneError, SandboxSpec
-from jamcore.engines.bubblewrap import etc
-from jamcore.engines.bubblewrap.control import Control, ControlLost
-from jamcore.engines.bubblewrap.guest import frames
-from jamcore.engines.bubblewrap.process import BubblewrapProcess, Ends
-from jamcore.engines.bubblewrap.records import ENGINE
 from jamcore.engines.port import FreezeReport
+from jamcore.engines.supervised.control import Control, ControlLost
+from jamcore.engines.supervised.guest import frames
+from jamcore.engines.supervised.process import Ends, SupervisedProcess
 from jamcore.system.guest import GuestProcess
 from jamcore.system.process import KILLED_WITHIN_S, Child
 
 ANSWER_LIMIT_S = 20.0
 """For what process 1 does itself; a freeze waits at most a quarter of that for a process to stand still."""
 
-BASE_ENVIRONMENT = (
-    ("HOME", "/home/agent"),
-    ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"),
-    ("LANG", "C.UTF-8"),
-    ("USER", etc.GUEST_USER),
-    ("LOGNAME", etc.GUEST_USER),
-    ("SHELL", "/bin/bash"),
-    ("TERM", "dumb"),
-)
-"""What every program finds; nothing of the host's environment (ENV-1)."""
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def base_environment(home: str, user: str) -> tuple[tuple[str, str], ...]:
+    """Return what every program finds; nothing of the host's environment (ENV-1)."""
+    named = (("HOME", home), ("PATH", PATH), ("LANG", "C.UTF-8"), ("USER", user), ("LOGNAME", user))
+    return (*named, ("SHELL", "/bin/bash"), ("TERM", "dumb"))
 
 
 class Answer:
@@ -52,8 +47,19 @@ class Answer:
 class RunningSandbox:
     """Made while a sandbox starts; its owner is the engine's task for it. ``gone`` is set once the sandbox has ended."""
 
-    def __init__(self, spec: SandboxSpec, child: Child, control_end: socket, tasks: TaskGroup) -> None:
+    def __init__(
+        self,
+        spec: SandboxSpec,
+        child: Child,
+        control_end: socket,
+        tasks: TaskGroup,
+        *,
+        engine: str,
+        base: tuple[tuple[str, str], ...],
+    ) -> None:
         self.spec = spec
+        self.engine = engine
+        self.base = base
         self.child = child
         self.gone = anyio.Event()
         self.version = 0
@@ -63,7 +69,7 @@ class RunningSandbox:
         self._control = Control(control_end, self._on_frame)
         self._ready = anyio.Event()
         self._next = 0
-        self._processes: dict[int, BubblewrapProcess] = {}
+        self._processes: dict[int, SupervisedProcess] = {}
         self._answers: dict[int, Answer] = {}
         self._still = anyio.Lock()
 
@@ -72,7 +78,7 @@ class RunningSandbox:
         ident = self._ident()
         with ExitStack() as handed:
             ends = self._open(spec, handed)
-            process = self._processes[ident] = BubblewrapProcess(self.spec.name, ident, ends, self._send)
+            process = self._processes[ident] = SupervisedProcess(self.spec.name, ident, ends, self._send)
             answer = self._answers[ident] = Answer()
             asked = False
             try:
@@ -104,7 +110,7 @@ class RunningSandbox:
             try:
                 count = await self._ask(frames.FREEZE)
                 if count < 0:
-                    raise EngineFailedError(engine=ENGINE, operation="freeze", detail="some processes would not stand still")
+                    raise EngineFailedError(engine=self.engine, operation="freeze", detail="some processes would not stand still")
                 yield FreezeReport(processes=count, method="SIGSTOP from process 1")
             finally:
                 # After a cancelled question too: it may have been heard. A sandbox that ended has nothing to thaw.
@@ -181,13 +187,15 @@ class RunningSandbox:
         try:
             ends = Ends(spec.terminal, memory_file(request))
         except OSError as error:
-            raise EngineFailedError(engine=ENGINE, operation="exec", detail=f"no descriptor is left: {error.strerror}") from error
+            raise EngineFailedError(
+                engine=self.engine, operation="exec", detail=f"no descriptor is left: {error.strerror}"
+            ) from error
         handed.callback(ends.close_guest)
         return ends
 
     def _request(self, spec: ExecSpec) -> bytes:
         """Return what travels to the adopter."""
-        environment = dict((*BASE_ENVIRONMENT, *self.spec.environment, *spec.environment))
+        environment = dict((*self.base, *self.spec.environment, *spec.environment))
         request = frames.Request(
             [argument.encode(errors="surrogateescape") for argument in spec.argv],
             spec.cwd.encode(errors="surrogateescape"),
@@ -200,7 +208,7 @@ class RunningSandbox:
         program = spec.argv[0] if spec.argv else ""
         return ExecRefusedError(sandbox=self.spec.name, program=program, reason=os.strerror(number))
 
-    async def _abandon(self, ident: int, process: BubblewrapProcess, *, asked: bool) -> None:
+    async def _abandon(self, ident: int, process: SupervisedProcess, *, asked: bool) -> None:
         """The caller went away before the program had started: end it if it does start. What was not asked for never starts."""
         if asked:
             with anyio.move_on_after(ANSWER_LIMIT_S, shield=True):
@@ -218,7 +226,7 @@ class RunningSandbox:
             with anyio.fail_after(ANSWER_LIMIT_S):
                 await answer.came.wait()
         except TimeoutError as error:
-            raise EngineFailedError(engine=ENGINE, operation=verb, detail="no answer from process 1") from error
+            raise EngineFailedError(engine=self.engine, operation=verb, detail="no answer from process 1") from error
         finally:
             del self._answers[ident]
         if not answer.verb:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from jamcore.domain.sandboxes import CloneSource, EngineFailedError
-from jamcore.engines.bubblewrap.records import ENGINE
 from jamcore.system.files import Files
 from jamcore.system.git import run_git
 from jamcore.system.process import Finished
@@ -17,7 +16,7 @@ _TRUST = b"[safe]\n\tdirectory = *\n"
 """The source may belong to another user than Jam. The git that serves a clone takes this from a user's settings file alone."""
 
 
-async def make_clone(source: CloneSource, destination: Path, *, files: Files) -> None:
+async def make_clone(source: CloneSource, destination: Path, *, engine: str, files: Files) -> None:
     """Clone ``source`` at its commit into ``destination``, which must not exist, on a branch of its own and with no remote.
 
     Nothing of the source is executed: no hook, no filter; objects are copied, never linked. Made under a temporary name and renamed, so
@@ -54,7 +53,7 @@ async def make_clone(source: CloneSource, destination: Path, *, files: Files) ->
                 environment={"GIT_CONFIG_GLOBAL": str(trust)},
                 timeout_s=CLONE_TIMEOUT_S,
             )
-            _require(done)
+            _require(done, engine)
         files.remove_tree(partial / ".git" / "logs")  # they name the path that was cloned from
         files.rename(partial, destination)
     except BaseException:
@@ -64,7 +63,7 @@ async def make_clone(source: CloneSource, destination: Path, *, files: Files) ->
         files.unlink(trust)
 
 
-def _require(done: Finished) -> None:
+def _require(done: Finished, engine: str) -> None:
     if not done.ok:
         detail = done.stderr.decode(errors="replace").strip()[-300:]
-        raise EngineFailedError(engine=ENGINE, operation="clone", detail=detail or "it took too long")
+        raise EngineFailedError(engine=engine, operation="clone", detail=detail or "it took too long")

@@ -1,4 +1,4 @@
-"""What the engine remembers of each sandbox: its specification and the last process it ran as. Durable, one file each.
+"""What an engine remembers of each sandbox: its specification and the last process it ran as. Durable, one file each.
 
 A record that cannot be read is "unknown", never "absent".
 """
@@ -6,17 +6,21 @@ A record that cannot be read is "unknown", never "absent".
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+import anyio
 from pydantic import ValidationError
 
 from jamcore.domain.records import Record
 from jamcore.domain.sandboxes import EngineUnknownError, SandboxSpec
 from jamcore.system.files import Files
 
-ENGINE = "bubblewrap"
+LEFTOVER_GRACE_S = 2.0
+"""A sandbox dies with its daemon; for a moment after a daemon's death a new one may still see it dying."""
 
 
 class RunningAs(Record):
@@ -42,8 +46,9 @@ class SandboxRecords:
     Jam's own directories are recorded relative to it, so that all of them may move together (PLAN-4).
     """
 
-    def __init__(self, root: Path, *, files: Files) -> None:
+    def __init__(self, root: Path, *, engine: str, files: Files) -> None:
         self._root = root.resolve()
+        self._engine = engine
         self._files = files
 
     def names(self) -> tuple[str, ...]:
@@ -55,7 +60,7 @@ class SandboxRecords:
         try:
             return tuple(sorted(path.stem for path in self._root.glob("*.json")))
         except OSError as error:
-            raise EngineUnknownError(engine=ENGINE, operation="inventory", detail=str(error)) from error
+            raise EngineUnknownError(engine=self._engine, operation="inventory", detail=str(error)) from error
 
     def read(self, name: str) -> SandboxRecord | None:
         """Return a record, or ``None`` when there is none.
@@ -68,11 +73,11 @@ class SandboxRecords:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise EngineUnknownError(engine=ENGINE, operation="read", detail=f"{name}: {error}") from error
+            raise EngineUnknownError(engine=self._engine, operation="read", detail=f"{name}: {error}") from error
         try:
             record = SandboxRecord.model_validate_json(data)
         except ValidationError as error:
-            raise EngineUnknownError(engine=ENGINE, operation="read", detail=f"{name}: the record is damaged") from error
+            raise EngineUnknownError(engine=self._engine, operation="read", detail=f"{name}: the record is damaged") from error
         return record.model_copy(update={"spec": _mapped(record.spec, self._absolute)})
 
     def write(self, record: SandboxRecord) -> None:
@@ -122,3 +127,27 @@ def open_process(wanted: RunningAs) -> int | None:
         return descriptor
     os.close(descriptor)
     return None
+
+
+async def end_leftover(process: RunningAs, *, engine: str) -> None:
+    """Wait until a leftover has died by itself, and end it when it does not.
+
+    Raises:
+        EngineUnknownError: The kernel does not let it go.
+    """
+    descriptor = open_process(process)
+    if descriptor is None:
+        return
+    try:
+        with anyio.move_on_after(LEFTOVER_GRACE_S):
+            await anyio.wait_readable(descriptor)
+            return
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        try:
+            with anyio.fail_after(LEFTOVER_GRACE_S):
+                await anyio.wait_readable(descriptor)
+        except TimeoutError as error:
+            raise EngineUnknownError(engine=engine, operation="presence", detail=f"process {process.pid} does not end") from error
+    finally:
+        os.close(descriptor)

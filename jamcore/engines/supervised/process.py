@@ -14,7 +14,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from jamcore.domain.limits import FINALISE_TIMEOUT_S
 from jamcore.domain.sandboxes import ExitStatus, SandboxGoneError, TerminalSize
-from jamcore.engines.bubblewrap.guest import frames
+from jamcore.engines.supervised.guest import frames
 from jamcore.system.pipes import PipeReader, PipeWriter
 
 Request = Callable[[str, int, int], Awaitable[None]]
@@ -65,7 +65,7 @@ class _NoStream(ByteReceiveStream):
         return None
 
 
-class BubblewrapProcess:
+class SupervisedProcess:
     """See :class:`~jamcore.system.guest.GuestProcess`."""
 
     def __init__(self, sandbox: str, ident: int, ends: Ends, request: Request) -> None:

@@ -19,8 +19,8 @@ import socket
 import sys
 from typing import NoReturn
 
-from jamcore.engines.bubblewrap.guest import adopter, frames, processes
-from jamcore.engines.bubblewrap.guest.adopters import Adopter, Adopters, become_helper
+from jamcore.engines.supervised.guest import adopter, frames, processes
+from jamcore.engines.supervised.guest.adopters import Adopter, Adopters, become_helper
 
 TICK_S = 0.003
 FORWARDER_STARTS = 50
@@ -210,7 +210,7 @@ class Init:
         if self.forwarder == 0:
             try:
                 become_helper(self.relay.fileno())
-                from jamcore.engines.bubblewrap.guest import forward  # late: most sandboxes need no threads
+                from jamcore.engines.supervised.guest import forward  # late: most sandboxes need no threads
 
                 forward.run(self.relay, self.ports)
             finally:

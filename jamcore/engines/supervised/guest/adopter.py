@@ -15,7 +15,7 @@ import termios
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-from jamcore.engines.bubblewrap.guest.frames import REQUEST_BYTES, Request, receive
+from jamcore.engines.supervised.guest.frames import REQUEST_BYTES, Request, receive
 
 STARTED, FAILED, EXITED, FINISHED, GONE = b"P", b"E", b"X", b"Z", b"D"
 """What an adopter tells process 1, with a number: pid, errno, wait status, wait status and nothing is left, nothing is left."""
