@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pydantic import Field, TypeAdapter
 
+from jamcore.domain.approvals import ApprovalState, ApprovalSubject, DecidedBy
 from jamcore.domain.records import Record
 
 TEXT_LIMIT = 1 << 20
@@ -103,12 +104,18 @@ class FileChanged(Record):
 
 
 class ApprovalRequested(Record):
-    """The provider asks for permission; answered through Jam, never by the guest."""
+    """The provider asks for permission; answered through Jam, never by the guest.
+
+    ``request`` is the provider's own id of what it asks, by which it is answered; in a room it is the id of Jam's approval instead.
+    ``detail`` says all that is asked for, since a rule compares it; ``preview`` is what a person looks at besides, as a file's change.
+    """
 
     kind: Literal["approval.requested"] = "approval.requested"
     item: str
-    subject: Literal["command", "file-change", "other"]
+    subject: ApprovalSubject
     detail: str
+    request: str = ""
+    preview: str = ""
 
 
 class UsageReported(Record):
@@ -169,6 +176,16 @@ IN_DOUBT = "in-doubt"
 """Not a state of a turn: its end was not seen, and the next resume decides between kept and cut."""
 
 
+class ApprovalDecided(Record):
+    """An approval came to its end: ``approval`` is its id, ``rule`` the rule that allowed it, if one did."""
+
+    kind: Literal["approval.decided"] = "approval.decided"
+    approval: UUID
+    state: ApprovalState
+    decided_by: DecidedBy
+    rule: UUID | None = None
+
+
 class TurnStateChanged(Record):
     """Jam's own view of a turn moved on (CONT-11): ``state`` is a :class:`~jamcore.domain.sessions.TurnState` or :data:`IN_DOUBT`."""
 
@@ -200,6 +217,7 @@ RoomPayload = Annotated[
     | Notice
     | TurnEnded
     | UserSaid
+    | ApprovalDecided
     | TurnStateChanged
     | SessionNotice,
     Field(discriminator="kind"),

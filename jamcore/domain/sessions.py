@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Cell, WorkspaceSource
 from jamcore.domain.records import Record
 from jamcore.domain.transitions import TransitionTable
@@ -139,6 +140,7 @@ class RuntimeSession(Record):
     state: SessionState
     provider_identity: str | None
     model: str | None
+    approvals: ApprovalPolicy = ApprovalPolicy.NEVER
     created_at: datetime
 
 

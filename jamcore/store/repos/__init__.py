@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jamcore.store.repos.approvals import ApprovalRules, Approvals
 from jamcore.store.repos.base import Context, Fence
 from jamcore.store.repos.continuity import Activations, Checkpoints, Observations
 from jamcore.store.repos.hosts import Agents, Hosts, Leases, Sessions, Workspaces
@@ -30,6 +31,8 @@ class Repos:
         self.checkpoints = Checkpoints(context)
         self.activations = Activations(context)
         self.observations = Observations(context)
+        self.approvals = Approvals(context)
+        self.approval_rules = ApprovalRules(context)
         self.journal = JournalRows(context)
 
 

@@ -110,8 +110,8 @@ class Sessions(Repository):
 
     def insert(self, session: RuntimeSession) -> RuntimeSession:
         """Keep a new session."""
-        values = session.model_dump() | {"state": session.state.value}
-        self._insert_once(session.id, values, compare=("host_id", "agent_id", "model"))
+        values = session.model_dump() | {"state": session.state.value, "approvals": session.approvals.value}
+        self._insert_once(session.id, values, compare=("host_id", "agent_id", "model", "approvals"))
         return self.get(session.id)
 
     def get(self, identifier: UUID) -> RuntimeSession:

@@ -52,6 +52,7 @@ SESSIONS = Table(
     Column("state", String(16), nullable=False),
     Column("provider_identity", String(256)),
     Column("model", String(128)),
+    Column("approvals", String(16), nullable=False, server_default="never"),
     Column("created_at", UtcText, nullable=False),
 )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -18,6 +19,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 import jamcore.store.migrate as migrate_module
+from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.store import StoreNewerError, StoreUnusableError, open_store
 from jamcore.store.migrate import HEAD, SCRIPTS
 from jamcore.store.tables import METADATA
@@ -35,7 +37,7 @@ NEXT = '''
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
+revision, down_revision, branch_labels, depends_on = "9999", "{head}", None, None
 
 
 def upgrade():
@@ -51,9 +53,9 @@ def newer_code(monkeypatch: pytest.MonkeyPatch, scripts: Path, *, then: str = "p
     versions.mkdir(parents=True)
     for script in (SCRIPTS / "env.py", SCRIPTS / "script.py.mako", *(SCRIPTS / "versions").glob("*.py")):
         (scripts / script.relative_to(SCRIPTS)).write_bytes(script.read_bytes())
-    (versions / "v0002_next.py").write_text(NEXT.format(then=then))
+    (versions / "v9999_next.py").write_text(NEXT.format(then=then, head=HEAD))
     monkeypatch.setattr(migrate_module, "SCRIPTS", scripts)
-    monkeypatch.setattr(migrate_module, "HEAD", "0002")
+    monkeypatch.setattr(migrate_module, "HEAD", "9999")
 
 
 def columns(path: Path) -> list[str]:
@@ -140,13 +142,38 @@ async def test_an_older_file_is_copied_and_upgraded(
     newer_code(monkeypatch, tmp_path / "scripts")
     async with open_at(path) as store:
         assert len(await store.read(lambda repos: repos.agents.list())) == 1
-    kept = tmp_path / "jam.db.before-0001"
+    kept = tmp_path / f"jam.db.before-{HEAD}"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert "note" in columns(path)
     assert "note" not in columns(kept)
     monkeypatch.undo()
     async with open_at(kept) as store:
         assert len(await store.read(lambda repos: repos.agents.list())) == 1
+
+
+async def test_a_database_of_the_first_release_is_brought_up(tmp_path: Path, clock: HandClock) -> None:
+    """What the first Jam wrote is copied, and read as it was meant: a session that knew no approvals never asks."""
+    path = tmp_path / "jam.db"
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    engine.dispose()
+    daemon, agent, host, session = (str(UUID(int=n)) for n in range(1, 5))
+    at = clock.now().isoformat(timespec="microseconds")
+    with sqlite3.connect(path) as raw:
+        raw.execute("INSERT INTO daemons VALUES (?, 1)", (daemon,))
+        raw.execute("INSERT INTO agents VALUES (?, 'a', 'p', ?)", (agent, at))
+        raw.execute(
+            "INSERT INTO hosts VALUES (?, ?, 'p', 'e', '{}', 'dedicated', 's', '{}', 'parked', ?, 1, ?)", (host, agent, daemon, at)
+        )
+        raw.execute("INSERT INTO sessions VALUES (?, ?, ?, 'dormant', NULL, NULL, ?)", (session, host, agent, at))
+    raw.close()
+    async with open_store(path, files=Files(), clock=clock, daemon_id=UUID(int=1)) as store:
+        assert (await store.read(lambda repos: repos.sessions.get(UUID(session)))).approvals is ApprovalPolicy.NEVER
+    assert stat.S_IMODE((tmp_path / "jam.db.before-0001").stat().st_mode) == 0o600
 
 
 async def test_an_upgrade_that_fails_changes_nothing(
