@@ -114,7 +114,11 @@ class HostWorkers:
             work_trees=self._work_trees,
         )
         runner = TurnRunner(
-            store=self._store, feed=self._feed, clock=self._options.clock, coordinator=self._coordinators.for_host(host.id)
+            store=self._store,
+            feed=self._feed,
+            clock=self._options.clock,
+            coordinator=self._coordinators.for_host(host.id),
+            crash=self._options.crash,
         )
         seats = tuple(Seat(session=session, workspace=workspace, room_id=room) for session, workspace, room in rows)
         return HostWorker(bring_up=bring_up, seats=seats, runner=runner)

@@ -125,10 +125,15 @@ class ThreadRequest(Record):
 
 
 class ProviderTurn(Record):
-    """One turn as the provider remembers it."""
+    """One turn as the provider remembers it.
+
+    ``text_digest`` is the SHA-256, in hexadecimal, of the person's text in UTF-8, where the plugin knows it. It matters for the last turn
+    alone: Jam finds by it a turn whose start it was told of and could not note any more (CONT-11).
+    """
 
     provider_turn: str
     outcome: TurnOutcome
+    text_digest: str | None = None
 
 
 class ThreadState(Record):

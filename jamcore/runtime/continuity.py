@@ -17,13 +17,14 @@ from jamcore.domain.continuity import (
     CheckpointReason,
     ResumeSource,
 )
-from jamcore.domain.events import SessionNotice, TurnStateChanged
+from jamcore.domain.events import SessionNotice, TurnStarted, TurnStateChanged
 from jamcore.domain.providers import ProviderTurn
 from jamcore.domain.sessions import RuntimeHost, Turn, TurnState
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.turns import kept_or_cut
+from jamcore.runtime.unseen import match_unseen
 from jamcore.store import Repos, Store
 from jamcore.system.clock import Clock
 from jamcore.system.ids import IdSource
@@ -97,6 +98,8 @@ class HostContinuity:
     async def settle(self, seat: Seat, remembered: tuple[ProviderTurn, ...]) -> bool:
         """Mark every turn whose end was not seen or not captured as kept or cut (CONT-11).
 
+        One whose start was not even noted is first bound to the provider's turn that it is, where the provider remembers it.
+
         Args:
             seat: The session's seat.
             remembered: The turns the provider reports; empty for a session that starts fresh.
@@ -108,6 +111,8 @@ class HostContinuity:
         now = self.clock.now()
 
         def write(repos: Repos) -> bool:
+            if unseen := match_unseen(repos.turns.of_session(seat.session.id), remembered):
+                _note_start(repos, *unseen)
             waiting = False
             for turn in repos.turns.unfinished_of(seat.session.id):
                 decided = kept_or_cut(turn, outcomes)
@@ -164,6 +169,13 @@ class HostContinuity:
     def melt(self) -> None:
         """Stop freezing: the guest's processes are gone, so there is nothing to hold still."""
         self.freeze = None
+
+
+def _note_start(repos: Repos, turn: Turn, found: ProviderTurn) -> None:
+    """Write down, late, that the provider began a turn."""
+    repos.turns.move(turn.id, TurnState.RUNNING, provider_turn=found.provider_turn)
+    started = TurnStarted(provider_turn=found.provider_turn)
+    repos.events.append(turn.room_id, turn.id, [started, TurnStateChanged(state=TurnState.RUNNING)])
 
 
 def _resumed(identity: str | None, placement: Placement) -> SessionNotice:

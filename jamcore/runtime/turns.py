@@ -12,11 +12,15 @@ from jamcore.domain.events import IN_DOUBT, RoomEvent, RoomPayload, TurnEnded, T
 from jamcore.domain.ids import ProviderIdentity
 from jamcore.domain.providers import ProviderGoneError
 from jamcore.domain.sessions import Turn, TurnState
+from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.recorder import EventRecorder, recording
 from jamcore.store import Repos, Store
 from jamcore.system.clock import Clock
+
+START_SEEN = "turn: start seen"
+"""Crash point: the provider has the turn, and Jam has not noted it yet."""
 
 STATE_OF_OUTCOME: Mapping[TurnOutcome, TurnState] = MappingProxyType(
     {
@@ -30,7 +34,10 @@ STATE_OF_OUTCOME: Mapping[TurnOutcome, TurnState] = MappingProxyType(
 class TurnRunner:
     """Runs turns of one session, one at a time. The caller owns the runtime."""
 
-    def __init__(self, *, store: Store, feed: RoomFeed, clock: Clock, coordinator: HostCoordinator) -> None:
+    def __init__(
+        self, *, store: Store, feed: RoomFeed, clock: Clock, coordinator: HostCoordinator, crash: CrashPoints | None = None
+    ) -> None:
+        self._crash = crash or NoCrash()
         self._store = store
         self._feed = feed
         self._clock = clock
@@ -74,6 +81,7 @@ class TurnRunner:
             repos.turns.move(turn.id, TurnState.RUNNING, provider_turn=event.provider_turn)
             return repos.events.append(turn.room_id, turn.id, [event, TurnStateChanged(state=TurnState.RUNNING)])
 
+        self._crash.reach(START_SEEN)
         self._feed.announce(turn.room_id, await self._store.transact(write))
 
     async def _ended(self, turn: Turn, event: TurnEnded, recorder: EventRecorder) -> TurnState:

@@ -112,8 +112,8 @@ def test_values_exist(definitions: Mapping[str, Schema]) -> None:
     assert settings["approvalPolicy"] in set(texts(definitions["AskForApproval"]))
     assert policy["type"] in variants(definitions["SandboxPolicy"])
     assert policy["networkAccess"] in set(texts(definitions["NetworkAccess"]))
-    assert "asc" in set(texts(definitions["SortDirection"]))
-    assert "notLoaded" in set(texts(definitions["TurnItemsView"]))
+    assert {"asc", "desc"} <= set(texts(definitions["SortDirection"]))
+    assert {"notLoaded", "summary"} <= set(texts(definitions["TurnItemsView"]))
     assert set(texts(definitions["TurnStatus"])) == set(OUTCOMES)
     assert "active" in variants(definitions["ThreadStatus"])
 
@@ -122,7 +122,7 @@ def test_items_are_read_by_fields_that_exist(definitions: Mapping[str, Schema]) 
     """Each kind of item that becomes an event has the fields that are read from it."""
     items = variants(definitions["ThreadItem"])
     read = {
-        "userMessage": {"id"},
+        "userMessage": {"id", "content"},
         "agentMessage": {"id", "text"},
         "plan": {"id", "text"},
         "reasoning": {"id", "summary", "content"},

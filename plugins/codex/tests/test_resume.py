@@ -6,6 +6,7 @@ import shutil
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from hashlib import sha256
 from pathlib import Path
 
 import anyio
@@ -114,6 +115,7 @@ async def test_a_thread_killed_in_a_turn_comes_back_exactly(guest: LocalGuest, o
     assert again.identity == thread.identity
     assert [turn.provider_turn for turn in again.turns[:2]] == turns
     assert [turn.outcome for turn in again.turns] == [TurnOutcome.COMPLETED, TurnOutcome.COMPLETED, TurnOutcome.INTERRUPTED]
+    assert [turn.text_digest for turn in again.turns] == [None, None, sha256(b"third").hexdigest()]
     assert events[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
     assert contains_in_order(before, after) is None
     texts = [item.text for item in after if isinstance(item, UserText)]
@@ -215,6 +217,21 @@ async def test_files_that_the_agent_writes_cannot_lock_it_out_or_redirect_it(gue
             assert (await run_turn(runtime, thread.identity, "fourth"))[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
         assert contains_in_order(before, told(model)) is None
     assert again.identity == thread.identity
+
+
+@pytest.mark.guarantee("CONT-11")
+@pytest.mark.parametrize(
+    "text", ["second", "second \u00e9\r\n  two lines \t", "second " + "x" * 300_000], ids=["short", "marks", "long"]
+)
+async def test_the_last_text_is_known_by_its_digest(guest: LocalGuest, open_runtime: OpenRuntime, text: str) -> None:
+    """Codex keeps the person's text to the byte, so its digest says whether a turn that Jam does not know is the one that was sent."""
+    async with ResponsesServer(SCRIPT) as model:
+        async with open_runtime(guest, model) as runtime:
+            thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
+            await run_turn(runtime, thread.identity, text)
+        async with open_runtime(guest, model) as runtime:
+            again = await runtime.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(guest.work), model=MODEL))
+    assert [turn.text_digest for turn in again.turns] == [sha256(text.encode()).hexdigest()]
 
 
 async def test_a_thread_that_another_program_holds_is_refused(guest: LocalGuest, open_runtime: OpenRuntime) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any
 
 from jam_codex.description import NAME
@@ -150,7 +151,18 @@ def _turn(entry: object) -> ProviderTurn:
     turn, status = identifier(member(entry, "id")), member(entry, "status")
     if not turn or not isinstance(status, str) or status not in OUTCOMES:
         raise nonsense(f"a turn with the status {text(status, 40)!r}")
-    return ProviderTurn(provider_turn=turn, outcome=OUTCOMES[status])
+    return ProviderTurn(provider_turn=turn, outcome=OUTCOMES[status], text_digest=_text_digest(entry))
+
+
+def _text_digest(entry: object) -> str | None:
+    """Return the digest of the text that began a turn, when the turn came with its items and it is nothing but text."""
+    items = member(entry, "items")
+    said = next((item for item in items if member(item, "type") == "userMessage"), None) if isinstance(items, list) else None
+    content = member(said, "content")
+    if not isinstance(content, list) or len(content) != 1 or member(content[0], "type") != "text":
+        return None
+    words = member(content[0], "text")
+    return sha256(words.encode(errors="surrogatepass")).hexdigest() if isinstance(words, str) else None
 
 
 def is_busy(params: Mapping[str, Any]) -> bool:

@@ -133,8 +133,16 @@ class CodexRuntime:
             found, cursor = turns_page(await self._ask(Ask.TURNS_LIST, page))
             turns += found
             if cursor is None:
-                return tuple(turns)
+                return await self._with_last_text(identity, tuple(turns))
         raise nonsense(f"a thread of more than {PAGE * PAGES} turns")
+
+    async def _with_last_text(self, identity: str, turns: tuple[ProviderTurn, ...]) -> tuple[ProviderTurn, ...]:
+        """Complete the last turn with the digest of its text. Listing all of them with their items would be a whole conversation."""
+        if not turns:
+            return turns
+        page = {"threadId": identity, "sortDirection": "desc", "limit": 1, "itemsView": "summary", "cursor": None}
+        last, _ = turns_page(await self._ask(Ask.TURNS_LIST, page))
+        return (*turns[:-1], *last) if [turn.provider_turn for turn in last] == [turns[-1].provider_turn] else turns
 
     # -------------------------------------------------------------------------------------------------------------- turns
 
