@@ -24,13 +24,17 @@ class EndpointChoice(Record):
 
 
 class RoomRequest(Record):
-    """A new room: the id is the client's, so that a retry is exact (WS-11)."""
+    """A new room: the id is the client's, so that a retry is exact (WS-11).
+
+    ``agent`` names whose host it is: rooms of one agent may share a host, and the provider's own agent is meant when it is absent.
+    """
 
     id: UUID
     name: str | None = None
     provider: str
     engine: str | None = None
     configuration: Configuration = Configuration.JAM_MANAGED
+    agent: str | None = None
     workspace: WorkspaceSource = WorkspaceSource.MANAGED
     placement: Placement = Placement.DEDICATED
     path: str | None = None
@@ -64,6 +68,31 @@ class ChangeBuildRequest(Record):
 
 class SecretValue(Record):
     """A credential on its way into the daemon. Never logged, never echoed."""
+class AcceptRequest(Record):
+    """Put a change request on a branch. The id is the client's, so that a retry is exact.
+
+    ``patch_sha256`` is of the patch that was reviewed: other bytes are refused. ``branch`` absent: a new one is named after the change
+    request. ``repository`` absent: the one that the session's workspace came from. ``author`` as ``Name <address>``; absent: whom the
+    repository names. ``allow_moved`` accepts a branch that has gone on since the session began, if the patch fits it as it is.
+    """
+
+    id: UUID
+    patch_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    branch: str | None = Field(None, min_length=1, max_length=200)
+    repository: str | None = Field(None, max_length=4095)
+    author: str | None = Field(None, max_length=200)
+    allow_moved: bool = False
+
+
+class RejectRequest(Record):
+    """Refuse a change request. With ``turn_id`` the reason becomes the room's next turn, so that the agent can do better."""
+
+    id: UUID
+    patch_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    reason: str = Field(min_length=1, max_length=10_000)
+    turn_id: UUID | None = None
+
+
 
     value: str
 
