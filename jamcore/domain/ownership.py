@@ -64,6 +64,16 @@ class OwnershipMismatchError(RefusalError):
 
 
 @dataclass(eq=False)
+class ProofLostError(OwnershipMismatchError):
+    """The marker is the owner's, but the guest's own proof is gone or another one, and the engine has none; nothing was changed (OWN-8)."""
+
+    code: ClassVar[str] = "ownership.proof_lost"
+    hint: ClassVar[str] = (
+        "`jam host override ROOM` shows the evidence; confirmed, it removes the sandbox and keeps its files, and a resume makes it anew."
+    )
+
+
+@dataclass(eq=False)
 class MarkerUnreadableError(RefusalError):
     """The owner marker exists but cannot be read as one; it is preserved as it is."""
 

@@ -57,6 +57,9 @@ class BringUp:
             await self.continuity.activate(seat)
         prepared = await self._prepare(stack)
         proven()
+        if prepared.renewal:
+            detail = f"the sandbox had lost or changed its own proof of ownership; the engine's proof held, and {prepared.renewal}"
+            await self.standing.say(seats, "ownership.proof_renewed", detail)
         for seat in seats:
             try:
                 await self.work_trees.keep_base(self.continuity.host, seat.workspace, self.engine)

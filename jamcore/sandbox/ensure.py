@@ -13,7 +13,7 @@ from jamcore.domain.limits import FINALISE_TIMEOUT_S
 from jamcore.domain.ownership import OwnerMarker, PendingCleanup
 from jamcore.domain.plan import Plan
 from jamcore.domain.sandboxes import Presence, SandboxSpec
-from jamcore.sandbox.ownership import Ownership, mcp_digest
+from jamcore.sandbox.ownership import Ownership, ProvenBy, mcp_digest
 from jamcore.system.ids import IdSource
 
 CREATE_POINTS = ("create.intended", "create.made", "create.proven", "create.marked", "create.recorded")
@@ -21,6 +21,17 @@ CREATE_POINTS = ("create.intended", "create.made", "create.proven", "create.mark
 
 Approve = Callable[[Plan], Awaitable[None]]
 """Asks whoever must agree before a sandbox is created; raises a refusal when they do not."""
+
+
+class Renewal(StrEnum):
+    """What became of a guest's proof that was gone or forged while the engine's own held (OWN-8)."""
+
+    WRITTEN = "it was written anew"
+    REFUSED = "the guest does not let it be written anew"
+
+
+Note = Callable[[Renewal], None]
+"""Told when the guest's own proof did not hold."""
 
 
 class Ensured(StrEnum):
@@ -31,10 +42,28 @@ class Ensured(StrEnum):
     REUSED = "reused"
 
 
+def _unnoted(_renewal: Renewal) -> None:
+    return None
+
+
 async def ensure_created(
-    ownership: Ownership, plan: Plan, spec: SandboxSpec, *, ids: IdSource, approve: Approve | None = None
+    ownership: Ownership,
+    plan: Plan,
+    spec: SandboxSpec,
+    *,
+    ids: IdSource,
+    approve: Approve | None = None,
+    note: Note = _unnoted,
 ) -> Ensured:
     """Return with the plan's sandbox running and proven.
+
+    Args:
+        ownership: Whose records and engine.
+        plan: What must run.
+        spec: What the engine makes of it, if it has to.
+        ids: Where the nonce of a new sandbox comes from.
+        approve: Asked before a creation.
+        note: Told when the engine's proof had to stand for the guest's.
 
     A sandbox without a marker is never taken over. After a failure a sandbox made here is gone or recorded as pending clean-up, and one
     started here is stopped again.
@@ -58,16 +87,21 @@ async def ensure_created(
         return Ensured.CREATED
     marker, _ = ownership.verify_record(plan)
     if presence is Presence.RUNNING:
-        await ownership.require_nonce(plan.name, marker.nonce)
+        await _prove(ownership, plan.name, marker.nonce, note)
         return Ensured.REUSED
     await engine.start(plan.name)
     try:
-        await ownership.require_nonce(plan.name, marker.nonce)
+        await _prove(ownership, plan.name, marker.nonce, note)
     except BaseException:
         with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
             await engine.stop(plan.name)
         raise
     return Ensured.STARTED
+
+
+async def _prove(ownership: Ownership, sandbox: str, nonce: str, note: Note) -> None:
+    if await ownership.prove(sandbox, nonce) is ProvenBy.ENGINE:
+        note(Renewal.WRITTEN if await ownership.renew_nonce(sandbox, nonce) else Renewal.REFUSED)
 
 
 async def _create(ownership: Ownership, plan: Plan, spec: SandboxSpec, nonce: str) -> None:

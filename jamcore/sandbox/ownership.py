@@ -1,9 +1,9 @@
 """Proof that a sandbox is Jam's: the host's marker, and a nonce that lies in the guest (OWN-1 to OWN-5, OWN-8).
 
-What this proof is worth: the host's marker is the authority; the nonce guards against mistakes (another sandbox of the same name, a
-disk put in place of ours), not against malice, since a guest can read, delete or copy its own nonce. Nothing that a guest says is used
-for anything but this one comparison, and a guest that destroyed its nonce does not block clean-up for ever: see
-:mod:`jamcore.sandbox.teardown`.
+What this proof is worth: the host's marker is the authority; the nonce guards against mistakes (another sandbox of the same name), not
+against malice, since a guest can read, delete or copy its own nonce. Nothing that a guest says is used for anything but this one
+comparison. A guest that destroyed its nonce blocks nothing where the engine keeps a copy of its own, which then decides; elsewhere an
+operator does, by the evidence: see :mod:`jamcore.sandbox.teardown`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from jamcore.domain.ownership import (
     OwnershipMismatchError,
     PendingCleanup,
     PlanMatch,
+    ProofLostError,
     match_plans,
 )
 from jamcore.domain.plan import Owner, Plan, RuntimeHostOwner, RuntimeSessionOwner
@@ -37,7 +38,12 @@ from jamcore.sandbox.records import OwnerRecords, read_small_file
 PROOF_BYTES = 4096
 _WRITE_PROOF = 'umask 077 && IFS= read -r proof && printf "%s\\n" "$proof" > "$1"'  # built-ins alone: one process
 WRITE_PROOF_ARGV = ("/bin/sh", "-c", _WRITE_PROOF, "jam-owner", GUEST_MARKER)
-READ_PROOF_ARGV = ("/bin/cat", "--", GUEST_MARKER)
+# A pipe, a device or an endless file in its place must not keep the question from being answered.
+_READ_PROOF = f'[ -f "$1" ] && [ ! -L "$1" ] && exec head -c {PROOF_BYTES} -- "$1"'
+READ_PROOF_ARGV = ("/bin/sh", "-c", _READ_PROOF, "jam-owner", GUEST_MARKER)
+# Whatever a guest put in its place goes; a link that appears in between is not followed, because nothing that exists is opened (-C).
+_RENEW_PROOF = 'umask 077 && IFS= read -r proof && rm -rf -- "$1" && set -C && printf "%s\\n" "$proof" > "$1"'
+RENEW_PROOF_ARGV = ("/bin/sh", "-c", _RENEW_PROOF, "jam-owner", GUEST_MARKER)
 
 
 class NonceState(StrEnum):
@@ -46,6 +52,15 @@ class NonceState(StrEnum):
     MATCHES = "matches"
     DIFFERS = "differs"
     MISSING = "missing"
+    UNANSWERED = "unanswered"
+    """What reads it in the guest did not end by itself (a pipe in its place, a guest that kills): nothing is known of the file."""
+
+
+class ProvenBy(StrEnum):
+    """What proved that a sandbox is the one that was made with a nonce."""
+
+    GUEST = "guest"
+    ENGINE = "engine"
 
 
 class Ownership:
@@ -88,34 +103,44 @@ class Ownership:
             raise OwnershipMismatchError(sandbox=sandbox, part="owner")
         return marker
 
-    async def require_nonce(self, sandbox: str, nonce: str) -> None:
-        """Require that the sandbox holds this nonce.
+    async def prove(self, sandbox: str, nonce: str) -> ProvenBy:
+        """Require proof that the sandbox is the one that was made with this nonce (OWN-3).
+
+        The guest's copy is looked at first. Where it does not hold, the copy decides that the engine keeps out of the guest's reach, if it
+        keeps one (OWN-8).
 
         Raises:
-            OwnershipMismatchError: It holds another one, or none.
+            ProofLostError: The guest holds another nonce, or none, and the engine does not vouch for it.
             EngineUnknownError, SandboxGoneError: It cannot be said.
         """
         state = await self.nonce_state(sandbox, nonce)
-        if state is not NonceState.MATCHES:
-            raise OwnershipMismatchError(sandbox=sandbox, part=f"nonce: {state}")
+        if state is NonceState.MATCHES:
+            return ProvenBy.GUEST
+        if isinstance(self.engine, Proves):
+            kept = await self.engine.proof(sandbox)
+            if kept and hmac.compare_digest(kept.encode(), nonce.encode()):
+                return ProvenBy.ENGINE
+        if state is NonceState.UNANSWERED:
+            raise self._unknown("read the owner's proof", "the guest did not answer, or what reads it there was killed")
+        raise ProofLostError(sandbox=sandbox, part=f"nonce: {state}")
 
     async def nonce_state(self, sandbox: str, nonce: str) -> NonceState:
         """Compare the sandbox's nonce.
 
-        A running guest is asked. A stopped one's disk is read on the host where the engine can show it; otherwise the sandbox is
-        started for the question and stopped again.
+        A running guest is asked, and may answer nothing. A stopped one's disk is read on the host where the engine can show it; otherwise
+        the sandbox is started for the question and stopped again.
 
         Raises:
             EngineUnknownError, SandboxGoneError: It cannot be said.
         """
         presence = await self.engine.presence(sandbox)
         if presence is Presence.RUNNING:
-            return _compare(await self._ask_guest(sandbox), nonce)
+            return await self._ask_guest(sandbox, nonce)
         if Ability.HOST_VIEW in self.engine.abilities and isinstance(self.engine, HostView):
             return _compare(await self._look_on_host(self.engine, sandbox), nonce)
         await self.engine.start(sandbox)
         try:
-            return _compare(await self._ask_guest(sandbox), nonce)
+            return await self._ask_guest(sandbox, nonce)
         finally:
             with anyio.move_on_after(READ_TIMEOUT_S, shield=True):
                 await self.engine.stop(sandbox)
@@ -131,8 +156,21 @@ class Ownership:
         if result.code != 0:
             raise self._unknown("write the owner's proof", f"code {result.code}, timed out: {result.timed_out}")
 
+    async def renew_nonce(self, sandbox: str, nonce: str) -> bool:
+        """Put the nonce back into a running guest that lost it, in the place of whatever is there; return whether it holds now.
+
+        A guest that makes this impossible hurts nobody: where this is called, the engine's own proof has decided.
+        """
+        spec = ExecSpec(argv=RENEW_PROOF_ARGV, cwd="/", timeout_s=READ_TIMEOUT_S)
+        try:
+            await run_command(self.engine, sandbox, spec, stdin=proof(nonce), timeout_s=READ_TIMEOUT_S, limit=0)
+            return await self.nonce_state(sandbox, nonce) is NonceState.MATCHES
+        except JamError as error:
+            self._log.warning("proof not written anew", sandbox=sandbox, code=error.code)
+            return False
+
     async def settle_pending(self, sandbox: str) -> None:
-        """Finish what an interrupted creation left: forget its record, or remove its sandbox if the nonce still matches (OWN-5).
+        """Finish what an interrupted creation left: forget its record, or remove its sandbox if it is proven to be that one (OWN-5).
 
         Raises:
             OwnershipMismatchError: There is a sandbox that cannot be proven to be that creation's; the record stays.
@@ -142,7 +180,7 @@ class Ownership:
         if record is None:
             return
         if await self.engine.presence(sandbox) is not Presence.ABSENT and not self._completed(record):
-            await self._require_made_here(sandbox, record.nonce)
+            await self.prove(sandbox, record.nonce)
             await self.remove_confirmed(sandbox)
             self.records.forget_marker(sandbox)
         self.records.forget_pending(sandbox)
@@ -168,33 +206,17 @@ class Ownership:
         if await self.engine.presence(sandbox) is not Presence.ABSENT:
             raise self._unknown("remove", f"{sandbox} is still there")
 
-    async def _require_made_here(self, sandbox: str, nonce: str) -> None:
-        """Require the nonce in the guest, or, where the creation ended before the guest had it, in the engine's own record (OWN-8).
-
-        Raises:
-            OwnershipMismatchError: The guest holds another nonce, or none and the engine has no record of this creation.
-            EngineUnknownError, SandboxGoneError: It cannot be said.
-        """
-        state = await self.nonce_state(sandbox, nonce)
-        if state is NonceState.MISSING and isinstance(self.engine, Proves):
-            kept = await self.engine.proof(sandbox)
-            state = NonceState.MATCHES if hmac.compare_digest(kept.encode(), nonce.encode()) else state
-        if state is not NonceState.MATCHES:
-            raise OwnershipMismatchError(sandbox=sandbox, part=f"nonce: {state}")
-
     def _completed(self, record: PendingCleanup) -> bool:
         """Whether the creation got as far as its marker, so that only the record is left over."""
         marker = self.records.marker(record.plan.name)
         return marker is not None and hmac.compare_digest(marker.nonce, record.nonce)
 
-    async def _ask_guest(self, sandbox: str) -> bytes | None:
+    async def _ask_guest(self, sandbox: str, nonce: str) -> NonceState:
         spec = ExecSpec(argv=READ_PROOF_ARGV, cwd="/", timeout_s=READ_TIMEOUT_S)
         result = await run_command(self.engine, sandbox, spec, timeout_s=READ_TIMEOUT_S, limit=PROOF_BYTES)
-        if result.timed_out:
-            raise self._unknown("read the owner's proof", "the guest did not answer in time")
-        if result.code is None:
-            raise self._unknown("read the owner's proof", "what reads it in the guest was killed")
-        return result.output if result.code == 0 else None
+        if result.timed_out or result.code is None:
+            return NonceState.UNANSWERED
+        return _compare(result.output if result.code == 0 else None, nonce)
 
     async def _look_on_host(self, view: HostView, sandbox: str) -> bytes | None:
         # The home is no link; the file in it may be one, which reading it then refuses.

@@ -23,7 +23,7 @@ from jamcore.domain.records import Record
 from jamcore.domain.sandboxes import ExecSpec, Presence
 from jamcore.engines.port import Reaches
 from jamcore.sandbox.commands import run_command
-from jamcore.sandbox.ensure import Approve, Ensured, ensure_created
+from jamcore.sandbox.ensure import Approve, Ensured, Renewal, ensure_created
 from jamcore.sandbox.environment import guest_environment
 from jamcore.sandbox.ownership import Ownership
 from jamcore.sandbox.prepared import EndpointRoute, Gate, NetworkPolicy, PreparationMismatchError, PreparedExec
@@ -78,6 +78,7 @@ class _Work:
     approve: Approve | None
     gate: Gate = field(default_factory=Gate)
     outcome: Ensured | None = None
+    renewal: Renewal | None = None
 
     @property
     def plan(self) -> Plan:
@@ -138,7 +139,14 @@ class Preparer:
                 raise PreparationFailedError(sandbox=work.plan.name, step=name, detail=str(error) or "took too long") from error
             raise
         assert work.outcome is not None
-        return PreparedExec(engine=self.engine, plan=work.plan, policy=request.policy, outcome=work.outcome, gate=work.gate)
+        return PreparedExec(
+            engine=self.engine,
+            plan=work.plan,
+            policy=request.policy,
+            outcome=work.outcome,
+            renewal=work.renewal,
+            gate=work.gate,
+        )
 
     async def _park_after(self, error: BaseException, sandbox: str) -> None:
         with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True) as scope:
@@ -194,7 +202,11 @@ async def _ensure_created(preparer: Preparer, work: _Work) -> None:
         raise InvalidInputError(field="plan.engine", problem=f"planned for {work.plan.engine}, not for {preparer.engine.name}")
     there = await preparer.engine.presence(work.plan.name) is not Presence.ABSENT
     spec = spec_of(work.plan, preparer.app_root, abilities=preparer.engine.abilities, cloned=there)
-    work.outcome = await ensure_created(preparer.ownership, work.plan, spec, ids=preparer.ids, approve=work.approve)
+
+    def note(renewal: Renewal) -> None:
+        work.renewal = renewal
+
+    work.outcome = await ensure_created(preparer.ownership, work.plan, spec, ids=preparer.ids, approve=work.approve, note=note)
 
 
 async def _check_cancellation(_preparer: Preparer, _work: _Work) -> None:

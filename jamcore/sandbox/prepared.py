@@ -12,7 +12,7 @@ from jamcore.domain.records import Record
 from jamcore.domain.sandboxes import ExecSpec
 from jamcore.engines.port import Engine
 from jamcore.sandbox.commands import run_command
-from jamcore.sandbox.ensure import Ensured
+from jamcore.sandbox.ensure import Ensured, Renewal
 from jamcore.sandbox.environment import guest_environment
 from jamcore.system.guest import GuestProcess
 
@@ -72,11 +72,21 @@ class PreparedExec:
     Made by :class:`~jamcore.sandbox.prepare.Preparer` alone. The version probe and the provider's start share it (PREP-3).
     """
 
-    def __init__(self, *, engine: Engine, plan: Plan, policy: NetworkPolicy, outcome: Ensured, gate: Gate) -> None:
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        plan: Plan,
+        policy: NetworkPolicy,
+        outcome: Ensured,
+        gate: Gate,
+        renewal: Renewal | None = None,
+    ) -> None:
         self._engine = engine
         self._plan = plan
         self._policy = policy
         self._outcome = outcome
+        self._renewal = renewal
         self._gate = gate
         self._environment: tuple[tuple[str, str], ...] = ()
 
@@ -94,6 +104,11 @@ class PreparedExec:
     def outcome(self) -> Ensured:
         """Whether the sandbox was made, started or found running."""
         return self._outcome
+
+    @property
+    def renewal(self) -> Renewal | None:
+        """What became of the guest's own proof, if it did not hold and the engine's did (OWN-8)."""
+        return self._renewal
 
     def configure_environment(self, plan: Plan, policy: NetworkPolicy, pairs: tuple[tuple[str, str], ...]) -> None:
         """Set what every later process gets besides the plan's environment; the caller presents what it believes was prepared.

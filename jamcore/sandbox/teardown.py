@@ -75,7 +75,7 @@ async def remove(ownership: Ownership, sandbox: str, owner: Owner) -> Removal:
     """Remove a sandbox that is proven to be this owner's, then its marker (OWN-3). The guest's disk stays with the core.
 
     Raises:
-        OwnershipMismatchError: The marker or the nonce does not prove it; nothing was removed.
+        OwnershipMismatchError: The marker, or neither the nonce nor the engine's own proof, proves it; nothing was removed.
         MarkerUnreadableError: The marker is damaged; nothing was removed.
         EngineUnknownError: It cannot be said whether it is there, or whether it is gone; the marker stays.
     """
@@ -84,7 +84,7 @@ async def remove(ownership: Ownership, sandbox: str, owner: Owner) -> Removal:
         ownership.records.forget_pending(sandbox)
         return Removal.ALREADY_ABSENT
     marker = ownership.verify_removable(sandbox, owner)
-    await ownership.require_nonce(sandbox, marker.nonce)
+    await ownership.prove(sandbox, marker.nonce)
     await _remove(ownership, sandbox)
     return Removal.REMOVED
 

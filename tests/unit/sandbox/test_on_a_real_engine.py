@@ -10,13 +10,13 @@ import pytest
 from aiohttp import web
 
 from jamcore.domain import layout
-from jamcore.domain.ownership import GUEST_MARKER, OwnerMarker, OwnershipMismatchError
+from jamcore.domain.ownership import GUEST_MARKER, OwnerMarker
 from jamcore.domain.plan import ModelEndpoint, Plan
 from jamcore.domain.sandboxes import ExecRefusedError, Presence
 from jamcore.egress.relay import Relay, RelayCredential
 from jamcore.engines.bubblewrap import BubblewrapEnginePlugin
 from jamcore.engines.port import Engine, EngineContext
-from jamcore.sandbox.ensure import Ensured
+from jamcore.sandbox.ensure import Ensured, Renewal
 from jamcore.sandbox.ownership import Ownership
 from jamcore.sandbox.planning import EngineFacts
 from jamcore.sandbox.prepare import PreparationRequest, Preparer
@@ -151,18 +151,49 @@ async def test_created_parked_and_brought_back_by_another_daemon(tmp_path: Path)
             assert not (app / layout.owner_marker(second.plan.name)).exists()
 
 
+SPOIL = {
+    "emptied home": "cd ~ && find . -mindepth 1 -delete",
+    "forged": f'echo \'{{"nonce":"0"}}\' > {GUEST_MARKER}',
+    "link": f"ln -sf /etc/passwd {GUEST_MARKER}",
+    "directory": f"rm {GUEST_MARKER} && mkdir -p {GUEST_MARKER}/a/b && touch {GUEST_MARKER}/a/c",
+    "pipe": f"rm {GUEST_MARKER} && mkfifo {GUEST_MARKER}",
+    "endless": f"rm {GUEST_MARKER} && ln -s /dev/zero {GUEST_MARKER}",
+}
+
+
 @pytest.mark.guarantee("OWN-3", "OWN-8")
-async def test_a_guest_that_destroys_its_proof_is_neither_used_nor_removed(tmp_path: Path) -> None:
-    """Running and stopped: the real file is looked at, in the guest and on its disk."""
+@pytest.mark.parametrize("how", SPOIL)
+async def test_a_guest_that_spoils_its_proof_keeps_nobody_out(tmp_path: Path, how: str) -> None:
+    """Running and parked, and for the next daemon: the engine's proof holds, the guest's is written anew, and a removal works."""
+    app = Files().make_private(tmp_path / "app")
+    async with model([]) as origin:
+        async with daemon(app, origin) as here:
+            prepared = await here.prepare()
+            assert prepared.renewal is None
+            assert await prepared.run(("/bin/sh", "-c", SPOIL[how]), cwd="/", timeout_s=10) == (0, b"")
+            again = await here.prepare()
+            assert (again.outcome, again.renewal) == (Ensured.REUSED, Renewal.WRITTEN)
+            assert await again.run(("stat", "-c", "%a %F", GUEST_MARKER), cwd="/", timeout_s=10) == (0, b"600 regular file\n")
+            assert await again.run(("/bin/sh", "-c", SPOIL[how]), cwd="/", timeout_s=10) == (0, b"")
+        async with daemon(app, origin) as next_one:
+            back = await next_one.prepare()
+            assert (back.outcome, back.renewal) == (Ensured.STARTED, Renewal.WRITTEN)
+            assert await back.run(("/bin/sh", "-c", SPOIL[how]), cwd="/", timeout_s=10) == (0, b"")
+            await next_one.engine.stop(next_one.plan.name)
+            assert await remove(next_one.ownership, next_one.plan.name, next_one.plan.owner) is Removal.REMOVED
+            assert await next_one.engine.presence(next_one.plan.name) is Presence.ABSENT
+
+
+@pytest.mark.guarantee("OWN-8")
+async def test_a_guest_that_lets_nothing_be_written_is_brought_back_all_the_same(tmp_path: Path) -> None:
+    """A directory that even its owner cannot empty stands in the proof's place: it is said, and the sandbox serves."""
     app = Files().make_private(tmp_path / "app")
     async with model([]) as origin, daemon(app, origin) as here:
         prepared = await here.prepare()
-        await prepared.run(("/bin/sh", "-c", f"rm {GUEST_MARKER}; ln -s /etc/passwd {GUEST_MARKER}"), cwd="/", timeout_s=10)
-        for stopped in (False, True):
-            if stopped:
-                await here.engine.stop(here.plan.name)
-            with pytest.raises(OwnershipMismatchError, match="nonce"):
-                await here.prepare()
-            with pytest.raises(OwnershipMismatchError, match="nonce"):
-                await remove(here.ownership, here.plan.name, here.plan.owner)
-        assert await here.engine.presence(here.plan.name) is Presence.STOPPED
+        spoil = f"rm {GUEST_MARKER} && mkdir -p {GUEST_MARKER}/a/b && chmod 0 {GUEST_MARKER}/a"
+        assert await prepared.run(("/bin/sh", "-c", spoil), cwd="/", timeout_s=10) == (0, b"")
+        again = await here.prepare()
+        assert (again.outcome, again.renewal) == (Ensured.REUSED, Renewal.REFUSED)
+        assert await again.run(("true",), cwd="/", timeout_s=10) == (0, b"")
+        assert await remove(here.ownership, here.plan.name, here.plan.owner) is Removal.REMOVED
+        (app / layout.guest_disk(plans.HOST) / "home" / GUEST_MARKER.rpartition("/")[2] / "a").chmod(0o700)
