@@ -24,8 +24,6 @@ from jamcore.domain import limits
 
 CONFIG = "config.toml"
 PREFIX = "JAM_"
-NETWORK_CHECK_S = 15.0
-"""A network check's default: an engine's read of 12 s and what surrounds it (START-4)."""
 
 _PASSWORD = re.compile(r"(?<=://)([^:/@]*):[^@/]*@")
 
@@ -50,7 +48,9 @@ class Settings(BaseSettings):
     child_shutdown_s: float = Field(limits.CHILD_SHUTDOWN_S, gt=0, description="A provider's process, after its input was closed.")
     finalise_timeout_s: float = Field(limits.FINALISE_TIMEOUT_S, gt=0, description="Interrupt, checkpoint and park of one runtime.")
     forced_exit_s: float = Field(limits.FORCED_EXIT_S, gt=0, description="The daemon's own end; longer than a finalisation.")
-    network_check_s: float = Field(NETWORK_CHECK_S, ge=limits.READ_TIMEOUT_S, description="A check of the network; at least 12.")
+    network_check_s: float = Field(
+        limits.NETWORK_CHECK_S, ge=limits.READ_TIMEOUT_S, description="A check of the network; at least 12."
+    )
 
     @field_validator("prepare_timeout_s")
     @classmethod
@@ -61,6 +61,19 @@ class Settings(BaseSettings):
     @classmethod
     def _longer_than_a_finalisation(cls, value: float, info: ValidationInfo) -> float:
         return _longer(value, info, "finalise_timeout_s")
+
+    def time_limits(self) -> limits.Limits:
+        """Return the time limits as everything below the control interface knows them."""
+        return limits.Limits(
+            read_s=self.read_timeout_s,
+            create_s=self.create_timeout_s,
+            lifecycle_s=self.lifecycle_timeout_s,
+            prepare_s=self.prepare_timeout_s,
+            child_shutdown_s=self.child_shutdown_s,
+            finalise_s=self.finalise_timeout_s,
+            forced_exit_s=self.forced_exit_s,
+            network_check_s=self.network_check_s,
+        )
 
     @classmethod
     def settings_customise_sources(

@@ -77,7 +77,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
         )
         tasks = await stack.enter_async_context(owned_tasks())
         stack.callback(tasks.cancel_scope.cancel)
-        pool = await stack.enter_async_context(worker_pool(hosts.make))
+        pool = await stack.enter_async_context(worker_pool(hosts.make, limits=options.limits))
         status = SystemStatus(
             options, identity=identity, engines=engines, plugins=plugins, toolchains=toolchains, credentials=credentials
         )

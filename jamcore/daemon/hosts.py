@@ -75,7 +75,9 @@ class HostWorkers:
 
     def ownership(self, engine: Engine) -> Ownership:
         """Return the owner records joined with an engine."""
-        return Ownership(OwnerRecords(self._options.app, files=self._options.files), engine, crash=self._options.crash)
+        options = self._options
+        records = OwnerRecords(options.app, files=options.files)
+        return Ownership(records, engine, crash=options.crash, limits=options.limits)
 
     async def make(self, host_id: UUID) -> HostWorker:
         """Return the worker of a host, not started.
@@ -121,7 +123,7 @@ class HostWorkers:
             crash=self._options.crash,
         )
         seats = tuple(Seat(session=session, workspace=workspace, room_id=room) for session, workspace, room in rows)
-        return HostWorker(bring_up=bring_up, seats=seats, runner=runner)
+        return HostWorker(bring_up=bring_up, seats=seats, runner=runner, limits=self._options.limits)
 
     def _open_route(self, endpoint: ModelEndpoint) -> AbstractAsyncContextManager[Relay]:
         """Open the relay of an endpoint with its credential as it is now; the secret stays in the daemon (ENV-4)."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jamcore.domain.limits import DEFAULTS, Limits
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.system.clock import Clock, SystemClock
 from jamcore.system.files import Files
@@ -24,6 +25,7 @@ class DaemonOptions:
     engine: str | None = None
     wheel_directory: Path | None = None
     database_url: str | None = None
+    limits: Limits = DEFAULTS
     files: Files = field(default_factory=Files)
     clock: Clock = field(default_factory=SystemClock)
     ids: IdSource = field(default_factory=SystemIds)

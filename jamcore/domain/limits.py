@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 READ_TIMEOUT_S = 12.0
 """Read-only engine calls (START-4)."""
 CREATE_TIMEOUT_S = 600.0
@@ -18,6 +20,34 @@ FORCED_EXIT_S = 45.0
 """The daemon's backstop; longer than a finalisation (START-4)."""
 PARK_RETRY_S = 1.0
 """A failed park is tried again this often until it is done (START-5)."""
+NETWORK_CHECK_S = 15.0
+"""A network check: an engine's read and what surrounds it (START-4)."""
+AROUND_PREPARATION_S = 120.0
+"""What a bring-up does besides the preparation: the activation before it, the provider's start and resume after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The time limits that a person may set, in seconds; made once from the settings and passed to where each one acts (START-4)."""
+
+    read_s: float = READ_TIMEOUT_S
+    create_s: float = CREATE_TIMEOUT_S
+    lifecycle_s: float = LIFECYCLE_TIMEOUT_S
+    prepare_s: float = PREPARE_TIMEOUT_S
+    child_shutdown_s: float = CHILD_SHUTDOWN_S
+    finalise_s: float = FINALISE_TIMEOUT_S
+    forced_exit_s: float = FORCED_EXIT_S
+    network_check_s: float = NETWORK_CHECK_S
+
+    @property
+    def bring_up_s(self) -> float:
+        """A whole bring-up."""
+        return self.prepare_s + AROUND_PREPARATION_S
+
+
+DEFAULTS = Limits()
+"""What holds when nothing was set."""
+
 
 CAPTURE_FILES = 100_000
 CAPTURE_BYTES = 20 * (1 << 30)

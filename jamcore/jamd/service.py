@@ -70,6 +70,7 @@ def run(settings: Settings, environ: Mapping[str, str]) -> None:
         engine=settings.engine,
         wheel_directory=settings.wheel_directory,
         database_url=settings.database_url,
+        limits=settings.time_limits(),
         files=files,
         crash=crash_points(environ),
     )

@@ -82,7 +82,7 @@ class BringUp:
 
     async def park(self) -> None:
         """Stop the sandbox and keep its disk."""
-        await park(self.engine, self.plan.name)
+        await park(self.engine, self.plan.name, limit_s=self.preparer.limits.lifecycle_s)
 
     async def _prepare(self, stack: AsyncExitStack) -> PreparedExec:
         context = plan_context(self.plan.provider, self.plan.cell, self.engine.abilities)

@@ -1,4 +1,8 @@
-"""All live hosts of one daemon: at most one worker for each, started on demand, stopped with the daemon."""
+"""All live hosts of one daemon: at most one worker for each, started on demand, stopped with the daemon.
+
+A stop of the daemon has one budget, the bound of a finalisation: nothing new is begun, what is coming up is cancelled, and every live host
+is checkpointed and parked at the same time.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,10 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from jamcore.domain.continuity import Checkpoint
-from jamcore.domain.errors import FaultError
-from jamcore.domain.limits import PREPARE_TIMEOUT_S
+from jamcore.domain.errors import FaultError, RefusalError
+from jamcore.domain.limits import DEFAULTS, Limits
 from jamcore.runtime.worker import HostWorker
 from jamcore.system.tasks import owned_tasks
-
-BRING_UP_S = PREPARE_TIMEOUT_S + 120.0
-"""A whole bring-up: the preparation, the activation before it, and the provider's start and resume after it."""
 
 
 @dataclass(eq=False)
@@ -33,6 +34,16 @@ class BringUpTimeoutError(FaultError):
     limit_s: float
 
 
+@dataclass(eq=False)
+class PoolClosedError(RefusalError):
+    """The daemon is being stopped: no host is brought up any more, and what was coming up is parked again."""
+
+    code: ClassVar[str] = "runtime.stopping"
+    hint: ClassVar[str] = "Nothing is lost: repeat the command, which starts the daemon again."
+
+    host: str
+
+
 WorkerFactory = Callable[[UUID], Awaitable[HostWorker]]
 """Makes the worker of a host, not started."""
 
@@ -40,9 +51,12 @@ WorkerFactory = Callable[[UUID], Awaitable[HostWorker]]
 class WorkerPool:
     """The registry of live hosts. Its task group is the only place where workers run."""
 
-    def __init__(self, make: WorkerFactory, tasks: TaskGroup) -> None:
+    def __init__(self, make: WorkerFactory, tasks: TaskGroup, *, limits: Limits = DEFAULTS) -> None:
         self._make = make
         self._tasks = tasks
+        self._limits = limits
+        self._closed = False
+        self._coming_up: dict[UUID, anyio.CancelScope] = {}
         self._workers: dict[UUID, HostWorker] = {}
         self._starting: dict[UUID, anyio.Lock] = {}
         self._log = structlog.get_logger("jam.pool")
@@ -60,24 +74,21 @@ class WorkerPool:
         """Return the host's live worker, bringing it up first when there is none.
 
         Raises:
+            PoolClosedError: The daemon is being stopped.
             JamError: It could not be brought up; it is parked again.
         """
         async with self._starting.setdefault(host, anyio.Lock()):
+            if self._closed:
+                raise PoolClosedError(host=str(host))
             if worker := self.get(host):
                 return worker
-            if ending := self._workers.get(host):
-                await ending.stop()
-            worker = await self._make(host)
-            self._workers[host] = worker
-            try:
-                with anyio.fail_after(BRING_UP_S):
-                    await self._tasks.start(self._run, host, worker)
-            except TimeoutError as error:
-                raise BringUpTimeoutError(host=str(host), limit_s=BRING_UP_S) from error
-            finally:
-                if not worker.is_up and self._workers.get(host) is worker:
-                    del self._workers[host]  # cancelled before its task ran at all
-            return worker
+            with anyio.CancelScope() as scope:
+                self._coming_up[host] = scope
+                try:
+                    return await self._bring_up(host)
+                finally:
+                    del self._coming_up[host]
+            raise PoolClosedError(host=str(host))  # only a stop of the pool cancels this scope
 
     async def stop(self, host: UUID) -> Checkpoint | None:
         """Stop the host's worker and return its final checkpoint; a host that is not live is fine."""
@@ -86,10 +97,29 @@ class WorkerPool:
             return await worker.stop() if worker else None
 
     async def stop_all(self) -> None:
-        """Stop every worker at once; each has its own bound."""
+        """Begin nothing more, cancel what is coming up, and stop every live worker, all at once; each has its own bound. Idempotent."""
+        self._closed = True
+        for scope in self._coming_up.values():
+            scope.cancel()
         async with anyio.create_task_group() as tasks:
-            for host in tuple(self._workers):
+            for host in {*self._workers, *self._coming_up}:
                 tasks.start_soon(self.stop, host)
+
+    async def _bring_up(self, host: UUID) -> HostWorker:
+        if ending := self._workers.get(host):
+            await ending.stop()
+        worker = await self._make(host)
+        self._workers[host] = worker
+        limit_s = self._limits.bring_up_s
+        try:
+            with anyio.fail_after(limit_s):
+                await self._tasks.start(self._run, host, worker)
+        except TimeoutError as error:
+            raise BringUpTimeoutError(host=str(host), limit_s=limit_s) from error
+        finally:
+            if not worker.is_up and self._workers.get(host) is worker:
+                del self._workers[host]  # cancelled before its task ran at all
+        return worker
 
     async def _run(self, host: UUID, worker: HostWorker, *, task_status: TaskStatus[None]) -> None:
         up = False
@@ -112,10 +142,10 @@ class WorkerPool:
 
 
 @asynccontextmanager
-async def worker_pool(make: WorkerFactory) -> AsyncIterator[WorkerPool]:
+async def worker_pool(make: WorkerFactory, *, limits: Limits = DEFAULTS) -> AsyncIterator[WorkerPool]:
     """Yield a pool; on the way out every worker is stopped within its bound."""
     async with owned_tasks() as tasks:
-        pool = WorkerPool(make, tasks)
+        pool = WorkerPool(make, tasks, limits=limits)
         try:
             yield pool
         finally:

@@ -1,7 +1,8 @@
 """One live host: its sandbox, its provider's runtime and the turns of its sessions, from bring-up to park.
 
 The worker's task owns everything it opens. Whatever ends it (a stop, the provider's death, the daemon's shutdown, a failure on the way
-up), the same finaliser runs, shielded and bounded: final checkpoint where there is something to lose, then park.
+up), the same finaliser runs, shielded and bounded: final checkpoint where there is something to lose, then park. All of it, from the first
+interrupt to the last row, shares one budget (:data:`QUIET` and what follows it).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import structlog
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.errors import JamError
 from jamcore.domain.ids import ProviderIdentity, provider_identity
-from jamcore.domain.limits import FINALISE_TIMEOUT_S, PROVIDER_REQUEST_S
+from jamcore.domain.limits import DEFAULTS, PROVIDER_REQUEST_S, Limits
 from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError, ProviderTimeoutError, ThreadRequest
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.plugins.runtime import ProviderRuntime
@@ -28,17 +29,25 @@ from jamcore.system.tasks import owned_tasks
 INBOX = 64
 """Turns that may wait on one seat; one more is refused rather than held in memory without bound."""
 
+QUIET, CLOSED, SAFE, PARKED = 1 / 3, 1 / 2, 5 / 6, 1.0
+"""By which part of its budget an ending worker has no running turn, no provider, its final checkpoint, and a parked sandbox."""
+ROWS_S = 2.0
+"""The rows that say how it ended are written also when everything before them took the whole budget."""
+
 
 class HostWorker:
     """Made by the pool, run as one task of it."""
 
-    def __init__(self, *, bring_up: BringUp, seats: tuple[Seat, ...], runner: TurnRunner) -> None:
+    def __init__(self, *, bring_up: BringUp, seats: tuple[Seat, ...], runner: TurnRunner, limits: Limits = DEFAULTS) -> None:
         self._bring_up = bring_up
         self._continuity = bring_up.continuity
         self._standing = bring_up.standing
         self._runner = runner
         self._seats = {seat.session.id: seat for seat in seats}
         self._inboxes = {s: anyio.create_memory_object_stream[Turn](INBOX) for s in self._seats}
+        self._limits = limits
+        self._ending_since = 0.0
+        self._life = anyio.CancelScope()
         self._stopping = anyio.Event()
         self._ended = anyio.Event()
         self._runtime: ProviderRuntime | None = None
@@ -85,7 +94,7 @@ class HostWorker:
 
     async def stop(self) -> Checkpoint | None:
         """Interrupt what runs, checkpoint, park, and return the final checkpoint when one was made."""
-        self._stopping.set()
+        self._begin_to_end()
         await self._ended.wait()
         return self._final
 
@@ -101,15 +110,26 @@ class HostWorker:
             self._why = f"{error.code}: {error}"
             raise
         finally:
-            self._stopping.set()
+            self._begin_to_end()
             try:
                 with anyio.CancelScope(shield=True):
                     await self._finalise()
             finally:
                 self._ended.set()
 
+    def _begin_to_end(self) -> None:
+        """Take no more turns; from here on the budget runs, and a provider that will not close is cut off at its part of it."""
+        if not self._stopping.is_set():
+            self._stopping.set()
+            self._ending_since = anyio.current_time()
+            self._life.deadline = self._by(CLOSED)
+
+    def _by(self, part: float) -> float:
+        return self._ending_since + part * self._limits.finalise_s
+
     async def _live(self, report_up: Callable[[], None]) -> None:
         async with AsyncExitStack() as stack:
+            stack.enter_context(self._life)
             seats = tuple(self._seats.values())
             runtime = self._runtime = await self._bring_up.start(stack, seats, self._note_proven)
             for seat in seats:
@@ -139,7 +159,7 @@ class HostWorker:
             state = await runtime.resume_thread(ProviderIdentity(expected), request)
         except BaseException as error:
             # Every attempt leaves its observation, also one that was cancelled (CONT-7).
-            with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
+            with anyio.move_on_after(self._limits.finalise_s, shield=True):
                 await self._continuity.observe(seat, reported=None, detail=str(error) or type(error).__name__)
             raise
         await self._continuity.observe(seat, reported=state.identity, detail="")
@@ -167,7 +187,7 @@ class HostWorker:
         except (ProviderGoneError, ProviderProtocolError, ProviderTimeoutError) as error:
             # A turn whose start was not answered may run all the same: only the provider's state can tell.
             await self._runner.doubt(turn, error)
-            self._stopping.set()
+            self._begin_to_end()
         except JamError as error:
             await self._runner.settle(turn, TurnState.FAILED, f"{error.code}: {error}")
         else:
@@ -197,11 +217,11 @@ class HostWorker:
         if not self._stopping.is_set():
             self._why = f"the provider ended: {reason}"
             await self._standing.say(tuple(self._seats.values()), "provider.gone", reason)
-        self._stopping.set()
+        self._begin_to_end()
 
     async def _quieten(self) -> None:
-        """Interrupt every running turn and wait until its end is recorded; the caller's bound is the finaliser's."""
-        with anyio.move_on_after(FINALISE_TIMEOUT_S / 3):
+        """Interrupt every running turn and wait until its end is recorded."""
+        with anyio.CancelScope(deadline=self._by(QUIET)):
             for seat in self._seats.values():
                 if seat.running is not None:
                     with suppress(JamError):  # a provider that is gone cannot be interrupted: its turn ends in doubt
@@ -214,17 +234,17 @@ class HostWorker:
         The sandbox is parked whatever became of the checkpoint and of the rows: with a full disk they stay behind, and the next bring-up or
         start mends them. A sandbox that was not proven to be this plan's is left alone.
         """
-        seats = tuple(self._seats.values())
         try:
-            with anyio.move_on_after(FINALISE_TIMEOUT_S) as scope:
+            with anyio.CancelScope(deadline=self._by(SAFE)) as scope:
                 await self._last_checkpoint()
             if scope.cancelled_caught:
-                self._why = f"{self._why}; the final checkpoint took longer than {FINALISE_TIMEOUT_S:g} s"
+                self._why = f"{self._why}; the final checkpoint took longer than it may"
         finally:
-            with anyio.move_on_after(FINALISE_TIMEOUT_S):
+            with anyio.CancelScope(deadline=self._by(PARKED)):
                 if self._proven:
                     await self._bring_up.park()
-                await self._put_down(seats)
+            with anyio.CancelScope(deadline=max(self._by(PARKED), anyio.current_time() + ROWS_S)):
+                await self._put_down(tuple(self._seats.values()))
 
     async def _last_checkpoint(self) -> None:
         if self._dirty:
@@ -239,7 +259,7 @@ class HostWorker:
         try:
             for send, receive in self._inboxes.values():
                 send.close()
-                with suppress(anyio.EndOfStream):
+                with receive, suppress(anyio.EndOfStream):
                     while True:
                         turn = receive.receive_nowait()
                         await self._runner.settle(turn, TurnState.INTERRUPTED, f"it had not begun: {self._why}")

@@ -29,7 +29,14 @@ class CommandResult:
 
 
 async def run_command(
-    engine: Engine, sandbox: str, spec: ExecSpec, *, timeout_s: float, stdin: bytes = b"", limit: int = OUTPUT_BYTES
+    engine: Engine,
+    sandbox: str,
+    spec: ExecSpec,
+    *,
+    timeout_s: float,
+    close_within_s: float = CHILD_SHUTDOWN_S,
+    stdin: bytes = b"",
+    limit: int = OUTPUT_BYTES,
 ) -> CommandResult:
     """Run a command to its end. Output beyond ``limit`` bytes is read and dropped; the process tree is gone when this returns.
 
@@ -49,7 +56,7 @@ async def run_command(
                 ended = True
                 tasks.cancel_scope.deadline = anyio.current_time() + _DRAIN_S
     finally:
-        with anyio.move_on_after(CHILD_SHUTDOWN_S, shield=True):
+        with anyio.move_on_after(close_within_s, shield=True):
             await process.aclose()
     return CommandResult(code=code, output=bytes(output), timed_out=not ended)
 

@@ -9,7 +9,6 @@ import anyio
 import structlog
 
 from jamcore.domain.errors import JamError
-from jamcore.domain.limits import FINALISE_TIMEOUT_S
 from jamcore.domain.ownership import OwnerMarker, PendingCleanup
 from jamcore.domain.plan import Plan
 from jamcore.domain.sandboxes import Presence, SandboxSpec
@@ -74,9 +73,9 @@ async def ensure_created(
         EngineUnknownError: It cannot be said whether there is one; nothing was done.
         JamError: What the engine or the approval said.
     """
-    engine, records = ownership.engine, ownership.records
+    calls, records = ownership.calls, ownership.records
     await ownership.settle_pending(plan.name)
-    presence = await engine.presence(plan.name)
+    presence = await calls.presence(plan.name)
     if presence is Presence.ABSENT:
         if records.marker(plan.name) is not None:
             # The engine confirms that it is gone: the marker alone is left, and proves nothing any more (OWN-3).
@@ -89,12 +88,12 @@ async def ensure_created(
     if presence is Presence.RUNNING:
         await _prove(ownership, plan.name, marker.nonce, note)
         return Ensured.REUSED
-    await engine.start(plan.name)
+    await calls.start(plan.name)
     try:
         await _prove(ownership, plan.name, marker.nonce, note)
     except BaseException:
-        with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
-            await engine.stop(plan.name)
+        with anyio.move_on_after(ownership.limits.finalise_s, shield=True):
+            await calls.stop(plan.name)
         raise
     return Ensured.STARTED
 
@@ -111,9 +110,9 @@ async def _create(ownership: Ownership, plan: Plan, spec: SandboxSpec, nonce: st
     records.write_pending(PendingCleanup(plan=plan, nonce=nonce))
     reach("create.intended")
     try:
-        await ownership.engine.create(spec.model_copy(update={"proof": nonce}))
+        await ownership.calls.create(spec.model_copy(update={"proof": nonce}))
     except BaseException as error:
-        with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
+        with anyio.move_on_after(ownership.limits.finalise_s, shield=True):
             await _forget_intent(ownership, plan.name, error)
         raise
     try:
@@ -123,7 +122,7 @@ async def _create(ownership: Ownership, plan: Plan, spec: SandboxSpec, nonce: st
         records.write_marker(OwnerMarker(plan=plan, nonce=nonce, mcp_digest=mcp_digest(plan)))
         reach("create.marked")
     except BaseException as error:
-        with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
+        with anyio.move_on_after(ownership.limits.finalise_s, shield=True):
             await _undo(ownership, plan.name, error)
         raise
     try:
@@ -137,7 +136,7 @@ async def _create(ownership: Ownership, plan: Plan, spec: SandboxSpec, nonce: st
 async def _forget_intent(ownership: Ownership, sandbox: str, cause: BaseException) -> None:
     """Forget the intent once the engine confirms that nothing is there. A sandbox that is there may be somebody else's: it stays."""
     try:
-        if await ownership.engine.presence(sandbox) is Presence.ABSENT:
+        if await ownership.calls.presence(sandbox) is Presence.ABSENT:
             ownership.records.forget_pending(sandbox)
     except Exception as error:  # noqa: BLE001 - the cause is what the caller must see; the record carries the rest
         cause.add_note(f"whether {sandbox} was made cannot be said ({error}); it is recorded for clean-up")

@@ -18,7 +18,7 @@ import structlog
 
 from jamcore.domain.cells import Ability
 from jamcore.domain.errors import JamError
-from jamcore.domain.limits import READ_TIMEOUT_S
+from jamcore.domain.limits import DEFAULTS, Limits
 from jamcore.domain.ownership import (
     GUEST_MARKER,
     OwnerMarker,
@@ -29,10 +29,10 @@ from jamcore.domain.ownership import (
     match_plans,
 )
 from jamcore.domain.plan import Owner, Plan, RuntimeHostOwner, RuntimeSessionOwner
-from jamcore.domain.sandboxes import EngineUnknownError, ExecSpec, Presence
+from jamcore.domain.sandboxes import EngineUnknownError, Presence
 from jamcore.engines.port import Engine, HostView, Proves
 from jamcore.journal.points import CrashPoints, NoCrash
-from jamcore.sandbox.commands import run_command
+from jamcore.sandbox.calls import EngineCalls
 from jamcore.sandbox.records import OwnerRecords, read_small_file
 
 PROOF_BYTES = 4096
@@ -66,9 +66,13 @@ class ProvenBy(StrEnum):
 class Ownership:
     """Reads and compares proofs on one engine. It changes nothing but starting a stopped sandbox to look at it."""
 
-    def __init__(self, records: OwnerRecords, engine: Engine, *, crash: CrashPoints | None = None) -> None:
+    def __init__(
+        self, records: OwnerRecords, engine: Engine, *, crash: CrashPoints | None = None, limits: Limits = DEFAULTS
+    ) -> None:
         self.records = records
         self.engine = engine
+        self.limits = limits
+        self.calls = EngineCalls(engine, limits)
         self.crash = crash or NoCrash()
         self._log = structlog.get_logger("jam.ownership")
 
@@ -117,7 +121,7 @@ class Ownership:
         if state is NonceState.MATCHES:
             return ProvenBy.GUEST
         if isinstance(self.engine, Proves):
-            kept = await self.engine.proof(sandbox)
+            kept = await self.calls.proof(self.engine, sandbox)
             if kept and hmac.compare_digest(kept.encode(), nonce.encode()):
                 return ProvenBy.ENGINE
         if state is NonceState.UNANSWERED:
@@ -133,17 +137,17 @@ class Ownership:
         Raises:
             EngineUnknownError, SandboxGoneError: It cannot be said.
         """
-        presence = await self.engine.presence(sandbox)
+        presence = await self.calls.presence(sandbox)
         if presence is Presence.RUNNING:
             return await self._ask_guest(sandbox, nonce)
         if Ability.HOST_VIEW in self.engine.abilities and isinstance(self.engine, HostView):
             return _compare(await self._look_on_host(self.engine, sandbox), nonce)
-        await self.engine.start(sandbox)
+        await self.calls.start(sandbox)
         try:
             return await self._ask_guest(sandbox, nonce)
         finally:
-            with anyio.move_on_after(READ_TIMEOUT_S, shield=True):
-                await self.engine.stop(sandbox)
+            with anyio.CancelScope(shield=True):  # bounded by the call itself
+                await self.calls.stop(sandbox)
 
     async def write_nonce(self, sandbox: str, nonce: str) -> None:
         """Put the nonce into a running guest, over standard input, in a file that only the guest's user can read (OWN-1).
@@ -151,8 +155,7 @@ class Ownership:
         Raises:
             EngineUnknownError: The guest did not confirm it.
         """
-        spec = ExecSpec(argv=WRITE_PROOF_ARGV, cwd="/", timeout_s=READ_TIMEOUT_S)
-        result = await run_command(self.engine, sandbox, spec, stdin=proof(nonce), timeout_s=READ_TIMEOUT_S)
+        result = await self.calls.command(sandbox, WRITE_PROOF_ARGV, stdin=proof(nonce))
         if result.code != 0:
             raise self._unknown("write the owner's proof", f"code {result.code}, timed out: {result.timed_out}")
 
@@ -179,7 +182,7 @@ class Ownership:
         record = self.records.pending(sandbox)
         if record is None:
             return
-        if await self.engine.presence(sandbox) is not Presence.ABSENT and not self._completed(record):
+        if await self.calls.presence(sandbox) is not Presence.ABSENT and not self._completed(record):
             await self.prove(sandbox, record.nonce)
             await self.remove_confirmed(sandbox)
             self.records.forget_marker(sandbox)
@@ -202,8 +205,8 @@ class Ownership:
         Raises:
             EngineUnknownError: It is still there, or that cannot be said.
         """
-        await self.engine.remove(sandbox)
-        if await self.engine.presence(sandbox) is not Presence.ABSENT:
+        await self.calls.remove(sandbox)
+        if await self.calls.presence(sandbox) is not Presence.ABSENT:
             raise self._unknown("remove", f"{sandbox} is still there")
 
     def _completed(self, record: PendingCleanup) -> bool:
@@ -212,8 +215,7 @@ class Ownership:
         return marker is not None and hmac.compare_digest(marker.nonce, record.nonce)
 
     async def _ask_guest(self, sandbox: str, nonce: str) -> NonceState:
-        spec = ExecSpec(argv=READ_PROOF_ARGV, cwd="/", timeout_s=READ_TIMEOUT_S)
-        result = await run_command(self.engine, sandbox, spec, timeout_s=READ_TIMEOUT_S, limit=PROOF_BYTES)
+        result = await self.calls.command(sandbox, READ_PROOF_ARGV, limit=PROOF_BYTES)
         if result.timed_out or result.code is None:
             return NonceState.UNANSWERED
         return _compare(result.output if result.code == 0 else None, nonce)

@@ -16,13 +16,12 @@ import anyio
 from jamcore.domain import layout
 from jamcore.domain.cells import Ability, EngineLacksAbilityError
 from jamcore.domain.errors import FaultError, InvalidInputError, RefusalError
-from jamcore.domain.limits import FINALISE_TIMEOUT_S, PREPARE_TIMEOUT_S, READ_TIMEOUT_S
+from jamcore.domain.limits import Limits
 from jamcore.domain.plan import GUEST_HOME, RELAY_PORT, MountRole, Plan, PlanContribution
 from jamcore.domain.providers import Preparation
 from jamcore.domain.records import Record
-from jamcore.domain.sandboxes import ExecSpec, Presence
+from jamcore.domain.sandboxes import Presence
 from jamcore.engines.port import Reaches
-from jamcore.sandbox.commands import run_command
 from jamcore.sandbox.ensure import Approve, Ensured, Renewal, ensure_created
 from jamcore.sandbox.environment import guest_environment
 from jamcore.sandbox.ownership import Ownership
@@ -108,6 +107,7 @@ class Preparer:
         self.files = files
         self.ids = ids
         self._reached = reached
+        self.limits: Limits = ownership.limits
         self._park = park_sandbox or self._park_here
 
     async def prepare(
@@ -126,7 +126,7 @@ class Preparer:
         work = _Work(request, route, approve)
         name = "begin"
         try:
-            with anyio.fail_after(PREPARE_TIMEOUT_S):
+            with anyio.fail_after(self.limits.prepare_s):
                 for name, step in STEPS:
                     await anyio.lowlevel.checkpoint_if_cancelled()
                     await step(self, work)
@@ -149,13 +149,13 @@ class Preparer:
         )
 
     async def _park_after(self, error: BaseException, sandbox: str) -> None:
-        with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True) as scope:
+        with anyio.move_on_after(self.limits.finalise_s, shield=True) as scope:
             await self._park(sandbox)
         if scope.cancelled_caught:
-            error.add_note(f"{sandbox} could not be parked within {FINALISE_TIMEOUT_S:g} s")
+            error.add_note(f"{sandbox} could not be parked within {self.limits.finalise_s:g} s")
 
     async def _park_here(self, sandbox: str) -> None:
-        await park(self.engine, sandbox)
+        await park(self.engine, sandbox, limit_s=self.limits.lifecycle_s)
 
 
 async def _overlay_environment(_preparer: Preparer, work: _Work) -> None:
@@ -200,7 +200,7 @@ async def _set_gate(preparer: Preparer, work: _Work) -> None:
 async def _ensure_created(preparer: Preparer, work: _Work) -> None:
     if work.plan.engine != preparer.engine.name:
         raise InvalidInputError(field="plan.engine", problem=f"planned for {work.plan.engine}, not for {preparer.engine.name}")
-    there = await preparer.engine.presence(work.plan.name) is not Presence.ABSENT
+    there = await preparer.ownership.calls.presence(work.plan.name) is not Presence.ABSENT
     spec = spec_of(work.plan, preparer.app_root, abilities=preparer.engine.abilities, cloned=there)
 
     def note(renewal: Renewal) -> None:
@@ -234,8 +234,8 @@ async def _reconcile_policy(_preparer: Preparer, work: _Work) -> None:
 
 
 async def _shell(preparer: Preparer, work: _Work, script: str, arguments: tuple[str, ...]) -> int | None:
-    spec = ExecSpec(argv=("/bin/sh", "-c", script, "jam-prepare", *arguments), cwd="/", timeout_s=READ_TIMEOUT_S)
-    return (await run_command(preparer.engine, work.plan.name, spec, timeout_s=READ_TIMEOUT_S, limit=0)).code
+    argv = ("/bin/sh", "-c", script, "jam-prepare", *arguments)
+    return (await preparer.ownership.calls.command(work.plan.name, argv, limit=0)).code
 
 
 STEPS: tuple[tuple[str, Callable[[Preparer, _Work], Awaitable[None]]], ...] = (

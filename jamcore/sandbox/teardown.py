@@ -52,17 +52,18 @@ class OverrideRefusedError(RefusalError):
     problem: str
 
 
-async def park(engine: Engine, sandbox: str, *, sleep: Sleep = anyio.sleep) -> int:
+async def park(engine: Engine, sandbox: str, *, sleep: Sleep = anyio.sleep, limit_s: float = LIFECYCLE_TIMEOUT_S) -> int:
     """Stop a sandbox and keep its disk, trying again each second until it is done (START-5). Returns the number of attempts.
 
-    It goes on for as long as the caller lets it: bound it with a shielded scope where something else waits.
+    One attempt takes ``limit_s`` seconds at the most. It goes on for as long as the caller lets it: bound it with a shielded scope where
+    something else waits.
     """
     log = structlog.get_logger("jam.park")
     attempts = 0
     while True:
         attempts += 1
         try:
-            with anyio.fail_after(LIFECYCLE_TIMEOUT_S):
+            with anyio.fail_after(limit_s):
                 await engine.stop(sandbox)
         except (JamError, OSError) as error:  # TimeoutError is an OSError
             log.warning("not parked yet", sandbox=sandbox, attempt=attempts, error=type(error).__name__)
@@ -79,7 +80,7 @@ async def remove(ownership: Ownership, sandbox: str, owner: Owner) -> Removal:
         MarkerUnreadableError: The marker is damaged; nothing was removed.
         EngineUnknownError: It cannot be said whether it is there, or whether it is gone; the marker stays.
     """
-    if await ownership.engine.presence(sandbox) is Presence.ABSENT:
+    if await ownership.calls.presence(sandbox) is Presence.ABSENT:
         ownership.records.forget_marker(sandbox)
         ownership.records.forget_pending(sandbox)
         return Removal.ALREADY_ABSENT
@@ -97,7 +98,7 @@ async def inspect_override(ownership: Ownership, sandbox: str, owner: Owner) -> 
         EngineUnknownError: It cannot be said.
     """
     marker = ownership.verify_removable(sandbox, owner)
-    presence = await ownership.engine.presence(sandbox)
+    presence = await ownership.calls.presence(sandbox)
     nonce = NonceState.MISSING if presence is Presence.ABSENT else await ownership.nonce_state(sandbox, marker.nonce)
     return _evidence(sandbox, presence, marker, nonce)
 
@@ -121,7 +122,7 @@ async def remove_overridden(ownership: Ownership, sandbox: str, owner: Owner, *,
     if evidence.nonce == NonceState.MATCHES:
         raise OverrideRefusedError(sandbox=sandbox, problem="the proof holds: remove it without an override")
     structlog.get_logger("jam.audit").warning("sandbox removed without its proof", **evidence.model_dump(), evidence=confirmed)
-    if await ownership.engine.presence(sandbox) is not Presence.ABSENT:
+    if await ownership.calls.presence(sandbox) is not Presence.ABSENT:
         await _remove(ownership, sandbox)
         return Removal.REMOVED
     ownership.records.forget_marker(sandbox)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jamcore.domain.errors import JamError
+from jamcore.domain.limits import Limits
 from jamcore.domain.ownership import (
     GUEST_MARKER,
     MarkerUnreadableError,
@@ -21,7 +22,7 @@ from jamcore.domain.ownership import (
 from jamcore.domain.plan import McpServer, Plan, PlanRefusedError, RuntimeHostOwner, RuntimeSessionOwner
 from jamcore.domain.sandboxes import EngineFailedError, EngineUnknownError, Presence
 from jamcore.sandbox.ensure import Ensured
-from jamcore.sandbox.ownership import WRITE_PROOF_ARGV, mcp_digest, proof
+from jamcore.sandbox.ownership import WRITE_PROOF_ARGV, Ownership, mcp_digest, proof
 from jamcore.sandbox.teardown import Removal, remove
 from jamcore.testing.doubles import plans
 from jamcore.testing.doubles.engines import DirectoryEngine
@@ -139,13 +140,11 @@ async def test_without_the_live_nonce_nothing_is_used_or_removed(
     await engine.close()
 
 
-async def test_a_guest_that_does_not_answer_is_unknown_and_not_a_mismatch(
-    world: World, plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_guest_that_does_not_answer_is_unknown_and_not_a_mismatch(world: World, plan: Plan) -> None:
     """A hanging guest proves nothing either way."""
     await world.ensure(plan)
     monkeypatch.setattr("jamcore.sandbox.ownership.READ_PROOF_ARGV", ("sleep", "60"))
-    monkeypatch.setattr("jamcore.sandbox.ownership.READ_TIMEOUT_S", 0.3)
+    world.ownership = Ownership(world.ownership.records, world.engine, limits=Limits(read_s=0.3))
     with pytest.raises(EngineUnknownError):
         await world.ensure(plan)
 

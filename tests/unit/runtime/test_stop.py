@@ -1,0 +1,226 @@
+"""The end of a daemon's hosts: one budget for everything, and the final checkpoint is inside it (START-4, START-5)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import anyio
+import pytest
+
+from jamcore.domain.continuity import Checkpoint, CheckpointReason
+from jamcore.domain.limits import DEFAULTS, Limits
+from jamcore.runtime.bringup import BringUp
+from jamcore.runtime.pool import BringUpTimeoutError, PoolClosedError, WorkerPool, worker_pool
+from jamcore.runtime.seat import Seat
+from jamcore.runtime.turns import TurnRunner
+from jamcore.runtime.worker import HostWorker
+
+pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
+
+HANG_S = 20.0
+"""Nothing here takes a second; what hangs fails by this."""
+UNHURRIED = Limits(finalise_s=3.0)
+ONE, TWO = UUID(int=1), UUID(int=2)
+
+
+async def nothing(*_: object, **__: object) -> None:
+    """Do nothing."""
+
+
+@dataclass
+class Host:
+    """A host whose parts are scripted: what it does, in order, is in ``said``."""
+
+    said: list[str] = field(default_factory=list)
+    starting: Callable[[], Awaitable[None]] = nothing
+    closing: Callable[[], Awaitable[None]] = nothing
+    saving: Callable[[], Awaitable[None]] = nothing
+    parking: Callable[[], Awaitable[None]] = nothing
+    limits: Limits = UNHURRIED
+    checkpoint: Checkpoint = field(default_factory=lambda: cast("Checkpoint", object()))
+    begun: anyio.Event = field(default_factory=anyio.Event)
+
+    async def start(self, stack: AsyncExitStack, _seats: object, proven: Callable[[], None]) -> object:
+        """See :meth:`BringUp.start`."""
+        proven()
+        self.said.append("starting")
+        self.begun.set()
+        await self.starting()
+        return await stack.enter_async_context(self.runtime())
+
+    @asynccontextmanager
+    async def runtime(self) -> AsyncIterator[object]:
+        """Be a provider that is asked nothing."""
+        try:
+            yield SimpleNamespace(closed=anyio.sleep_forever)
+        finally:
+            try:
+                await self.closing()
+                self.said.append("closed")
+            except anyio.get_cancelled_exc_class():
+                self.said.append("cut off")
+                raise
+
+    async def capture(self, reason: CheckpointReason) -> Checkpoint:
+        """See :meth:`HostContinuity.capture`."""
+        self.said.append("saving")
+        await self.saving()
+        self.said.append(reason.value)
+        return self.checkpoint
+
+    async def park(self) -> None:
+        """See :meth:`BringUp.park`."""
+        await self.parking()
+        self.said.append("parked")
+
+    async def rows(self, _seats: object, why: str) -> None:
+        """See :meth:`HostStanding.parked`."""
+        self.said.append(f"rows: {why}")
+
+    def worker(self) -> HostWorker:
+        """Return a worker of this host, with one session whose last turn is not safe yet."""
+        session = SimpleNamespace(id=UUID(int=9), provider_identity=None)
+        seat = Seat(session=cast("Any", session), workspace=cast("Any", None), room_id=UUID(int=8))
+        self_ = cast("Any", self)
+        self_.continuity = SimpleNamespace(settle=nothing, capture=self.capture, melt=lambda: None)
+        self_.standing = SimpleNamespace(live=nothing, parked=self.rows, say=nothing)
+        worker = HostWorker(bring_up=cast("BringUp", self), seats=(seat,), runner=cast("TurnRunner", None), limits=self.limits)
+        worker._dirty = True  # as after a turn whose checkpoint failed
+        return worker
+
+
+def pool_of(hosts: dict[UUID, Host], limits: Limits = DEFAULTS) -> Any:  # noqa: ANN401 - a context manager of a pool
+    """Return a pool over scripted hosts."""
+
+    async def make(host: UUID) -> HostWorker:
+        return hosts[host].worker()
+
+    return worker_pool(make, limits=limits)
+
+
+async def refused(start: Callable[[], Awaitable[object]], into: list[str]) -> None:
+    """Expect to be told that the daemon stops."""
+    with pytest.raises(PoolClosedError) as error:
+        await start()
+    into.append(error.value.code)
+
+
+@pytest.mark.guarantee("START-4")
+async def test_a_bring_up_that_hangs_is_cancelled_by_a_stop() -> None:
+    """Its sandbox is parked; whoever asked for it, and whoever waited for the same host, is told why; nothing is begun after it."""
+    host, told = Host(starting=anyio.sleep_forever), list[str]()
+    with anyio.fail_after(HANG_S):
+        async with pool_of({ONE: host}) as pool:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(refused, lambda: pool.start(ONE), told)
+                tasks.start_soon(refused, lambda: pool.start(ONE), told)
+                await host.begun.wait()
+                await pool.stop_all()
+            await refused(lambda: pool.start(ONE), told)
+    assert told == ["runtime.stopping"] * 3
+    assert [word for word in host.said if word in ("starting", "parked")] == ["starting", "parked"]
+    assert host.said[-1].startswith("rows")
+
+
+async def test_a_host_that_is_not_even_made_keeps_no_stop_waiting() -> None:
+    """What reads its records may hang too."""
+    asked, told = anyio.Event(), list[str]()
+
+    async def make(_host: UUID) -> HostWorker:
+        asked.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    with anyio.fail_after(HANG_S):
+        async with worker_pool(make) as pool, anyio.create_task_group() as tasks:
+            tasks.start_soon(refused, lambda: pool.start(ONE), told)
+            await asked.wait()
+            await pool.stop_all()
+    assert told == ["runtime.stopping"]
+
+
+@pytest.mark.guarantee("START-4")
+async def test_live_hosts_are_finalised_at_once() -> None:
+    """Each checkpoint waits for the other to have begun: one after the other would never end."""
+    both = [anyio.Event(), anyio.Event()]
+
+    def meeting(mine: int) -> Callable[[], Awaitable[None]]:
+        async def meet() -> None:
+            both[mine].set()
+            await both[1 - mine].wait()
+
+        return meet
+
+    hosts = {ONE: Host(saving=meeting(0)), TWO: Host(saving=meeting(1))}
+    with anyio.fail_after(HANG_S):
+        async with pool_of(hosts) as pool:
+            for host in hosts:
+                await pool.start(host)
+    for each in hosts.values():
+        assert each.said == ["starting", "closed", "saving", "before-stop", "parked", "rows: stopped"]
+
+
+async def whole_bound() -> None:
+    """Take all the time that the caller gives, but for a moment."""
+    await anyio.sleep_until(anyio.current_effective_deadline() - 0.2)
+
+
+@pytest.mark.guarantee("START-4", "START-5")
+async def test_a_checkpoint_that_takes_its_whole_bound_is_kept() -> None:
+    """Also when the provider would not close: what comes before the checkpoint cannot take its time, nor can it take the park's."""
+    host = Host(closing=anyio.sleep_forever, saving=whole_bound)
+    with anyio.fail_after(HANG_S):
+        async with pool_of({ONE: host}) as pool:
+            await pool.start(ONE)
+            assert await pool.stop(ONE) is host.checkpoint
+    assert host.said == ["starting", "cut off", "saving", "before-stop", "parked", "rows: stopped"]
+
+
+async def test_a_checkpoint_beyond_its_bound_does_not_keep_the_sandbox() -> None:
+    """It is given up, the sandbox is parked all the same, and the room says so."""
+    host = Host(saving=anyio.sleep_forever, limits=Limits(finalise_s=0.3))
+    with anyio.fail_after(HANG_S):
+        async with pool_of({ONE: host}) as pool:
+            await pool.start(ONE)
+            assert await pool.stop(ONE) is None
+    assert host.said[-3:] == ["saving", "parked", "rows: stopped; the final checkpoint took longer than it may"]
+
+
+async def test_a_park_that_hangs_does_not_keep_the_rows() -> None:
+    """The end is recorded although the engine does not answer; start-up and the next bring-up see to the sandbox."""
+    host = Host(parking=anyio.sleep_forever, limits=Limits(finalise_s=0.3))
+    with anyio.fail_after(HANG_S):
+        async with pool_of({ONE: host}) as pool:
+            await pool.start(ONE)
+    assert host.said[-2:] == ["before-stop", "rows: stopped"]
+
+
+@pytest.mark.guarantee("START-4")
+async def test_a_bring_up_ends_with_its_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the preparation's bound and what surrounds it."""
+    monkeypatch.setattr("jamcore.domain.limits.AROUND_PREPARATION_S", 0.1)
+    host = Host(starting=anyio.sleep_forever)
+    with anyio.fail_after(HANG_S):
+        async with pool_of({ONE: host}, Limits(prepare_s=0.1)) as pool:
+            with pytest.raises(BringUpTimeoutError) as error:
+                await pool.start(ONE)
+            assert error.value.limit_s == 0.2
+            assert pool.hosts() == frozenset()
+    assert "parked" in host.said
+
+
+async def test_stopping_twice_is_fine() -> None:
+    """The daemon's stop and the end of its context both ask."""
+    host = Host()
+    with anyio.fail_after(HANG_S):
+        async with pool_of({ONE: host}) as pool:
+            assert isinstance(pool, WorkerPool)
+            await pool.start(ONE)
+            await pool.stop_all()
+            await pool.stop_all()
+    assert host.said.count("before-stop") == 1
