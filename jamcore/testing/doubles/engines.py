@@ -40,7 +40,10 @@ class _Sandbox:
 
 
 class DirectoryEngine:
-    """Remembers sandboxes in memory, so that they outlive a daemon that is only an object in a test.
+    """Remembers sandboxes in memory, so that they and their processes outlive a daemon that is only an object in a test.
+
+    So does an engine with a server of its own: what runs goes on until somebody stops it. ``deaf``: a stop says that it is done and does
+    nothing.
 
     Guest paths in arguments and directories are replaced by the host paths that the specification mounts there. ``fail`` queues errors
     that the next calls of an operation raise; ``calls`` lists what was asked, in order.
@@ -55,6 +58,7 @@ class DirectoryEngine:
         self.routes: dict[tuple[str, int], Callable[[socket.socket], None]] = {}
         self.calls: list[str] = []
         self.executed: list[ExecSpec] = []
+        self.deaf = False
         self._failures: dict[str, list[BaseException]] = {}
         self._live: dict[str, list[DirectoryProcess]] = {}
 
@@ -87,6 +91,8 @@ class DirectoryEngine:
     async def stop(self, name: str) -> None:
         """See :meth:`Engine.stop`."""
         self._enter("stop")
+        if self.deaf:
+            return
         for process in self._live.pop(name, []):
             await process.aclose()
         if sandbox := self.sandboxes.get(name):
