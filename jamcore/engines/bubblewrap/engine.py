@@ -35,7 +35,7 @@ from jamcore.engines.bubblewrap.names import ENGINE
 from jamcore.engines.bubblewrap.reach import Accept
 from jamcore.engines.bubblewrap.specification import require_possible, require_real_directories
 from jamcore.engines.port import EngineContext, FreezeReport
-from jamcore.engines.supervised.clone import make_clone
+from jamcore.engines.supervised.clone import ensure_clone
 from jamcore.engines.supervised.records import SandboxRecord, SandboxRecords, end_leftover, running_as
 from jamcore.engines.supervised.sandbox import RunningSandbox
 from jamcore.system.files import Files
@@ -74,8 +74,8 @@ class BubblewrapEngine:
             require_possible(spec)
             disk = Path(spec.guest_disk)
             self._files.make_private(_home(disk))
-            if spec.clone is not None and not _clone(disk).exists():
-                await make_clone(spec.clone, _clone(disk), engine=ENGINE, files=self._files)
+            if spec.clone is not None:
+                await ensure_clone(spec.clone, _clone(disk), engine=ENGINE, files=self._files)
             self._records.write(SandboxRecord(spec=spec))
             try:
                 await self._start(spec)

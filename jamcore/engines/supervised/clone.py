@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from jamcore.domain.sandboxes import CloneSource, EngineFailedError
 from jamcore.system.files import Files
 from jamcore.system.git import run_git
@@ -16,11 +18,30 @@ _TRUST = b"[safe]\n\tdirectory = *\n"
 """The source may belong to another user than Jam. The git that serves a clone takes this from a user's settings file alone."""
 
 
+async def ensure_clone(source: CloneSource, destination: Path, *, engine: str, files: Files) -> None:
+    """Make the clone, or go on with the one that is there: of a creation that failed, or of a sandbox that was removed and kept its disk.
+
+    Which commit a clone began with is recorded beside it, where no guest sees it. A clone of another commit, or of none that is known, may
+    hold somebody's work: it is neither used for this sandbox nor removed.
+
+    Raises:
+        EngineFailedError: Git failed, and nothing is left; or a clone of something else is there, and it stays.
+    """
+    if not destination.exists():
+        await make_clone(source, destination, engine=engine, files=files)
+        return
+    began = _recorded(destination)
+    if began is None or began.commit != source.commit:
+        known = f"of commit {began.commit}" if began else "of a commit that is not recorded"
+        detail = f"{destination} is a clone {known}, and {source.commit} is wanted; move it away to have it made anew"
+        raise EngineFailedError(engine=engine, operation="clone", detail=detail)
+
+
 async def make_clone(source: CloneSource, destination: Path, *, engine: str, files: Files) -> None:
     """Clone ``source`` at its commit into ``destination``, which must not exist, on a branch of its own and with no remote.
 
     Nothing of the source is executed: no hook, no filter; objects are copied, never linked. Made under a temporary name and renamed, so
-    that a half clone is never taken for a whole one.
+    that a half clone is never taken for a whole one; its source is recorded before it has its name.
 
     Raises:
         EngineFailedError: Git failed; nothing is left.
@@ -55,12 +76,24 @@ async def make_clone(source: CloneSource, destination: Path, *, engine: str, fil
             )
             _require(done, engine)
         files.remove_tree(partial / ".git" / "logs")  # they name the path that was cloned from
+        files.write_atomic(_record(destination), source.canonical_json())
         files.rename(partial, destination)
     except BaseException:
         files.remove_tree(partial)
         raise
     finally:
         files.unlink(trust)
+
+
+def _record(destination: Path) -> Path:
+    return destination.with_name(f"{destination.name}.json")
+
+
+def _recorded(destination: Path) -> CloneSource | None:
+    try:
+        return CloneSource.model_validate_json(_record(destination).read_bytes())
+    except (OSError, ValidationError):
+        return None
 
 
 def _require(done: Finished, engine: str) -> None:
