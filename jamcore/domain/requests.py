@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from pydantic import Field
+
 from jamcore.domain.cells import Cell, Configuration, Placement, WorkspaceSource
 from jamcore.domain.changes import ChangeRequest
 from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
