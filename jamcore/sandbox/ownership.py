@@ -164,9 +164,8 @@ class Ownership:
 
         A guest that makes this impossible hurts nobody: where this is called, the engine's own proof has decided.
         """
-        spec = ExecSpec(argv=RENEW_PROOF_ARGV, cwd="/", timeout_s=READ_TIMEOUT_S)
         try:
-            await run_command(self.engine, sandbox, spec, stdin=proof(nonce), timeout_s=READ_TIMEOUT_S, limit=0)
+            await self.calls.command(sandbox, RENEW_PROOF_ARGV, stdin=proof(nonce), limit=0)
             return await self.nonce_state(sandbox, nonce) is NonceState.MATCHES
         except JamError as error:
             self._log.warning("proof not written anew", sandbox=sandbox, code=error.code)

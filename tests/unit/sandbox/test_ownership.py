@@ -140,7 +140,9 @@ async def test_without_the_live_nonce_nothing_is_used_or_removed(
     await engine.close()
 
 
-async def test_a_guest_that_does_not_answer_is_unknown_and_not_a_mismatch(world: World, plan: Plan) -> None:
+async def test_a_guest_that_does_not_answer_is_unknown_and_not_a_mismatch(
+    world: World, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A hanging guest proves nothing either way."""
     await world.ensure(plan)
     monkeypatch.setattr("jamcore.sandbox.ownership.READ_PROOF_ARGV", ("sleep", "60"))
