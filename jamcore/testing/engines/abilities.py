@@ -14,7 +14,8 @@ from jamcore.domain.sandboxes import EngineFailedError, SandboxGoneError, Sandbo
 from jamcore.engines.port import Engine, Freezes, HostView, Reaches
 from jamcore.testing.engines.base import REACH_PORT, EngineTests
 from jamcore.testing.engines.box import Box, eventually, read_until
-from jamcore.testing.engines.lifecycle import COUNT_FOR_EVER
+from jamcore.testing.engines.checks import Topic, check
+from jamcore.testing.engines.lifecycle import count_for_ever
 
 CALL = f"""
 import socket, sys
@@ -35,12 +36,16 @@ class FreezeTests(EngineTests):
     """FREEZE."""
 
     @pytest.mark.guarantee("CONT-2")
+    @check(
+        Topic.FREEZE,
+        "A checkpoint of files that change while they are read is a checkpoint of nothing that ever was.",
+        Ability.FREEZE,
+    )
     async def test_frozen_guests_write_nothing_and_go_on_after(self, box: Box) -> None:
         """While frozen no byte changes, also from processes that fork all the time; afterwards all go on."""
-        self.require(Ability.FREEZE)
         assert isinstance(box.engine, Freezes)
         count, forks = box.work / "count", box.work / "forks"
-        busy = f"({COUNT_FOR_EVER}) & while :; do /bin/date +%N > /jam/work/forks; done"
+        busy = f"({count_for_ever(box)}) & while :; do date +%N > {box.guest_work}/forks; done"
         async with box.started("sh", "-c", busy):
             await eventually(count.exists)
             await eventually(forks.exists)
@@ -53,9 +58,9 @@ class FreezeTests(EngineTests):
                 for path, (moment, _) in zip((count, forks), before, strict=True):
                     await eventually(partial(_written_since, path, moment))
 
+    @check(Topic.FREEZE, "A failed checkpoint must not leave an agent standing still for ever.", Ability.FREEZE)
     async def test_a_frozen_sandbox_thaws_after_an_error_and_after_cancellation(self, box: Box) -> None:
         """However the block ends, guests run again; a program that was asked for meanwhile starts then."""
-        self.require(Ability.FREEZE)
         assert isinstance(box.engine, Freezes)
         with pytest.raises(KeyError):
             async with box.engine.frozen(box.name):
@@ -65,21 +70,24 @@ class FreezeTests(EngineTests):
                 await anyio.sleep(60)
         assert (await box.run("echo", "warm")).text == "warm"
 
+    @check(Topic.FREEZE, "A person who stopped a program did not ask for it to go on at the next checkpoint.", Ability.FREEZE)
     async def test_what_stood_still_before_stands_still_after(self, box: Box) -> None:
         """A thaw does not start what a person or a shell had stopped."""
-        self.require(Ability.FREEZE)
         assert isinstance(box.engine, Freezes)
-        async with box.started("sh", "-c", "kill -STOP $$; echo woke > /jam/work/woke"):
-            stopped = ("sh", "-c", "until grep -q '^State:.T' /proc/[0-9]*/status 2>/dev/null; do sleep 0.01; done")
+        work = box.guest_work
+        async with box.started("sh", "-c", f"echo $$ > {work}/pid; kill -STOP $$; echo woke > {work}/woke"):
+            await eventually(lambda: (box.work / "pid").exists() and (box.work / "pid").read_text().strip().isdigit())
+            pid = (box.work / "pid").read_text().strip()
+            stopped = ("sh", "-c", f"until grep -q '^State:.T' /proc/{pid}/status; do sleep 0.01; done")
             assert (await box.run(*stopped)).status.ok
             async with box.engine.frozen(box.name):
                 pass
             await box.run("sleep", "0.05")
             assert not (box.work / "woke").exists()
 
+    @check(Topic.FREEZE, "A stop that waits for a thaw is a daemon that cannot shut down.", Ability.FREEZE)
     async def test_a_frozen_sandbox_can_be_stopped(self, box: Box) -> None:
         """Stopping does not wait for a thaw, and a stopped sandbox cannot be frozen."""
-        self.require(Ability.FREEZE)
         assert isinstance(box.engine, Freezes)
         with anyio.fail_after(20):
             async with box.engine.frozen(box.name):
@@ -93,9 +101,9 @@ class ReachTests(EngineTests):
     """REACH."""
 
     @pytest.mark.guarantee("SEC-4")
+    @check(Topic.REACH, "The model's answers pass here: a lost byte or a missing end is a broken turn.", Ability.REACH)
     async def test_connections_arrive_connected_and_half_close(self, engine: Engine, spec: SandboxSpec) -> None:
         """Ten connections at once, 8 MiB each way, with half-close; also after a stop and a start."""
-        self.require(Ability.REACH)
         assert isinstance(engine, Reaches)
         async with anyio.create_task_group() as tasks:
 
@@ -120,16 +128,20 @@ class ReachTests(EngineTests):
             assert (await box.code(CALL, "65536")).text == "65536"
             tasks.cancel_scope.cancel()
 
+    @check(
+        Topic.REACH,
+        "A connection that hangs is a turn that hangs; one that ends is an error the provider can report.",
+        Ability.REACH,
+    )
     async def test_nobody_takes_the_port_and_the_guest_sees_an_end(self, box: Box) -> None:
         """Without a taker a connection ends at once; it never hangs."""
-        self.require(Ability.REACH)
         with anyio.fail_after(20):
             ran = await box.code(f"import socket; print(socket.create_connection(('127.0.0.1', {REACH_PORT})).recv(1))")
         assert ran.text == "b''" or b"Connection" in ran.err
 
+    @check(Topic.REACH, "Connections without bound are descriptors that a guest takes from the daemon.", Ability.REACH)
     async def test_more_connections_than_the_bound_wait(self, engine: Engine, spec: SandboxSpec) -> None:
         """The 65th waits in the guest until one ends, and the sandbox still runs programs."""
-        self.require(Ability.REACH)
         assert isinstance(engine, Reaches)
         ends: list[socket.socket] = []
         engine.on_connection(spec.name, REACH_PORT, ends.append)
@@ -157,28 +169,33 @@ sys.stdin.read()
 class HostViewTests(EngineTests):
     """HOST_VIEW."""
 
+    @check(
+        Topic.VIEW,
+        "Jam reads checkpoints through these paths: one that leads out of a mount reads the host's files for a guest.",
+        Ability.HOST_VIEW,
+    )
     async def test_guest_files_are_found_on_the_host(self, box: Box, tmp_path: Path) -> None:
         """Home and mounts map to host paths; a link of the guest is never followed; other paths have none."""
-        self.require(Ability.HOST_VIEW)
         view = box.engine
         assert isinstance(view, HostView)
         (tmp_path / "secret").write_text("host")
-        script = "mkdir -p ~/a; echo in-home > ~/a/f; echo in-work > /jam/work/f; ln -s ../.. ~/up; ln -s / ~/top"
-        ran = await box.run("sh", "-c", f"{script}; ln -s {tmp_path}/secret /jam/work/link")
+        work = box.guest_work
+        script = f"mkdir -p ~/a; echo in-home > ~/a/f; echo in-work > {work}/f; ln -s ../.. ~/up; ln -s / ~/top"
+        ran = await box.run("sh", "-c", f"{script}; ln -s {tmp_path}/secret {work}/link")
         assert ran.status.ok, ran.err
         home = (await box.run("sh", "-c", "echo ~")).text
         assert view.host_path(box.name, f"{home}/a/f").read_text() == "in-home\n"
-        assert view.host_path(box.name, "/jam/work/f").read_text() == "in-work\n"
-        assert view.host_path(box.name, "/jam/work") == box.work
+        assert view.host_path(box.name, f"{work}/f").read_text() == "in-work\n"
+        assert view.host_path(box.name, work) == box.work
         for path in (
             "/etc/passwd",
             "/",
             "/tmp/x",  # noqa: S108 - the guest's
-            "/jam/workother",
+            f"{work}other",
             f"{home}/up/x",
             f"{home}/top/etc/passwd",
-            "/jam/work/link",
-            "/jam/work/../../etc/passwd",
+            f"{work}/link",
+            f"{work}/../../etc/passwd",
         ):
             with pytest.raises(EngineFailedError):
                 view.host_path(box.name, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -43,17 +44,42 @@ class Python:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A created sandbox with a read-write mount at :data:`WORK`, which is ``work`` on the host."""
+    """A created sandbox whose first mount is read-write: ``work`` on the host, :attr:`guest_work` inside.
+
+    ``token`` tells this sandbox's programs from those of every other test: an engine without namespaces shows them all.
+    """
 
     engine: Engine
     spec: SandboxSpec
     work: Path
     python: Python = field(default_factory=Python)
+    token: str = field(default_factory=lambda: secrets.token_hex(6))
 
     @property
     def name(self) -> str:
         """The sandbox's name."""
         return self.spec.name
+
+    @property
+    def guest_work(self) -> str:
+        """Where the guest sees ``work``."""
+        return self.spec.mounts[0].guest_path
+
+    def mark(self, text: str) -> str:
+        """Return a word for a command line that no other test uses."""
+        return f"mark-{text}-{self.token}"
+
+    @asynccontextmanager
+    async def sleeper(self, text: str) -> AsyncIterator[str]:
+        """Start a program that does nothing for ten minutes, and yield its mark."""
+        mark = self.mark(text)
+        async with self.started(*self.sleep_argv(mark), environment=self.python.environment):
+            await self.until_marked(mark, 1)
+            yield mark
+
+    def sleep_argv(self, mark: str) -> tuple[str, ...]:
+        """Return a program that sleeps and carries a mark."""
+        return (*self.python.argv, "-I", "-S", "-c", "import time; time.sleep(600)", mark)
 
     async def start(
         self,

@@ -13,6 +13,7 @@ from jamcore.domain.cells import Ability
 from jamcore.domain.sandboxes import CloneSource, EngineFailedError, SandboxGoneError, SandboxSpec
 from jamcore.engines.port import Clones, Engine
 from jamcore.testing.engines.base import EngineTests
+from jamcore.testing.engines.checks import Topic, check
 
 
 class CloneTests(EngineTests):
@@ -44,17 +45,22 @@ class CloneTests(EngineTests):
 
     @pytest.mark.needs("git")
     @pytest.mark.guarantee("CAP-7", "SEC-2")
+    @check(
+        Topic.CLONE,
+        "A clone that runs a hook runs the repository's code on the host; one that shares objects lets an agent damage its source.",
+        Ability.CLONE,
+    )
     async def test_a_clone_is_whole_private_and_ran_nothing(
         self, engine: Engine, spec: SandboxSpec, checkout: tuple[Path, str], tmp_path: Path
     ) -> None:
         """The commit's files and history on a branch of its own; no hook or filter ran; nothing names a host path; edits stay inside."""
-        self.require(Ability.CLONE)
         assert isinstance(engine, Clones)
         root, commit = checkout
-        source = CloneSource(host_path=str(root), commit=commit, guest_path="/jam/work-clone")
+        source = CloneSource(host_path=str(root), commit=commit, guest_path=self.clone_place(spec))
         wanted = spec.model_copy(update={"clone": source})
         await engine.create(wanted)
         box = self.box_of(engine, wanted)
+        clone = source.guest_path
         looks = (
             "cat a.txt",
             "git rev-parse HEAD",
@@ -63,38 +69,41 @@ class CloneTests(EngineTests):
             "git remote",
             "git status -s",
         )
-        script = "; ".join(("cd /jam/work-clone", *looks))
+        script = "; ".join((f"cd {clone}", *looks))
         assert (await box.run("sh", "-c", script)).text.split() == ["two", commit, "jam", "2"]
-        found = await box.run("sh", "-c", f"grep -rl '{tmp_path}' /jam/work-clone")
+        found = await box.run("sh", "-c", f"grep -rl '{root if self.forces_host_paths else tmp_path}' {clone}")
         assert found.text == ""
         assert not (tmp_path / "ran").exists()
-        assert (await box.run("sh", "-c", "cd /jam/work-clone; echo three > a.txt; git gc -q --prune=now && git fsck")).status.ok
+        assert (await box.run("sh", "-c", f"cd {clone}; echo three > a.txt; git gc -q --prune=now && git fsck")).status.ok
         assert (root / "a.txt").read_text() == "two\n"
         assert _git(root, "status", "--porcelain") == ""
         assert await engine.inspect_clone(spec.name) == source
 
     @pytest.mark.needs("git")
+    @check(Topic.CLONE, "A clone made again on a start is an agent's work overwritten.", Ability.CLONE)
     async def test_a_clone_is_made_once_and_outlives_stop_and_start(
         self, engine: Engine, spec: SandboxSpec, checkout: tuple[Path, str]
     ) -> None:
         """Work in the clone is never overwritten."""
-        self.require(Ability.CLONE)
         root, commit = checkout
-        wanted = spec.model_copy(update={"clone": CloneSource(host_path=str(root), commit=commit, guest_path="/jam/work-clone")})
+        wanted = spec.model_copy(
+            update={"clone": CloneSource(host_path=str(root), commit=commit, guest_path=self.clone_place(spec))}
+        )
         await engine.create(wanted)
         box = self.box_of(engine, wanted)
-        await box.run("sh", "-c", "echo mine > /jam/work-clone/a.txt")
+        file = f"{self.clone_place(spec)}/a.txt"
+        await box.run("sh", "-c", f"echo mine > {file}")
         await engine.stop(spec.name)
         await engine.start(spec.name)
-        assert (await box.run("cat", "/jam/work-clone/a.txt")).text == "mine"
+        assert (await box.run("cat", file)).text == "mine"
 
     @pytest.mark.needs("git")
+    @check(Topic.CLONE, "Half a clone under the final name is taken for a whole one by the next try.", Ability.CLONE)
     async def test_a_commit_that_is_not_there_leaves_nothing(
         self, engine: Engine, spec: SandboxSpec, checkout: tuple[Path, str]
     ) -> None:
         """A typed error, no sandbox and no half clone."""
-        self.require(Ability.CLONE)
-        source = CloneSource(host_path=str(checkout[0]), commit="1" * 40, guest_path="/jam/work-clone")
+        source = CloneSource(host_path=str(checkout[0]), commit="1" * 40, guest_path=self.clone_place(spec))
         with pytest.raises(EngineFailedError):
             await engine.create(spec.model_copy(update={"clone": source}))
         assert await engine.inventory() == ()

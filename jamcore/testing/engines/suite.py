@@ -8,8 +8,10 @@ An engine's author writes four lines::
     class TestEngine(EngineSuite):
         plugin = MyEnginePlugin
 
-Guests need ``sh``, ``cat``, ``sleep``, ``grep``, ``env`` and a Python; ``python`` says how that is called. What an engine does not claim
-is skipped; everything else has to pass.
+Guests need ``sh``, ``cat``, ``sleep``, ``grep``, ``env``, ``id``, ``date`` and a Python; ``python`` says how that is called. An engine
+whose guests see host directories at their host paths says ``forces_host_paths = True``. What an engine does not claim, by its abilities
+and its isolation class, is skipped as "not claimed" with the reason; everything else has to pass. ``python -m jamcore.testing.engines``
+prints every check with its rule and why it is one.
 """
 
 from __future__ import annotations
@@ -20,11 +22,14 @@ from jamcore.testing.engines.abilities import FreezeTests, HostViewTests, ReachT
 from jamcore.testing.engines.clones import CloneTests
 from jamcore.testing.engines.lifecycle import LifecycleTests
 from jamcore.testing.engines.processes import ProcessTests
+from jamcore.testing.engines.sickness import SicknessTests
 from jamcore.testing.engines.streams import StreamTests
 from jamcore.testing.engines.terminals import TerminalTests
 
 
 @pytest.mark.anyio
 @pytest.mark.guarantee("ENG-5")
-class EngineSuite(StreamTests, ProcessTests, TerminalTests, LifecycleTests, FreezeTests, ReachTests, HostViewTests, CloneTests):
+class EngineSuite(
+    StreamTests, ProcessTests, TerminalTests, LifecycleTests, SicknessTests, FreezeTests, ReachTests, HostViewTests, CloneTests
+):
     """Everything that an engine has to do."""

@@ -73,6 +73,24 @@ def test_a_skipped_test_proves_nothing(project: pytest.Pytester, guarantee: str,
     result.stdout.fnmatch_lines(["guarantees: 1 proven in this run; 1 skipped tests prove nothing"])
 
 
+@pytest.mark.guarantee("ENG-5")
+def test_what_is_not_claimed_leaves_no_hole_in_a_proof_and_is_none(project: pytest.Pytester) -> None:
+    """Beside a test that passed it is listed by that name; alone it proves nothing."""
+    project.makepyfile(
+        """
+        import pytest
+        @pytest.mark.guarantee("CAP-1")
+        def test_passes(): pass
+        @pytest.mark.guarantee("CAP-1", "CAP-2")
+        def test_not_asked(): pytest.skip("not claimed: it does not have the ability")
+        """
+    )
+    project.runpytest_inprocess("--guarantees-json", "proofs.json")
+    table = json.loads((project.path / "proofs.json").read_text())
+    assert {name: entry["passed"] for name, entry in table.items()} == {"CAP-1": True, "CAP-2": False}
+    assert set(table["CAP-1"]["tests"].values()) == {"passed", "not claimed"}
+
+
 def test_a_failure_in_teardown_is_no_proof(project: pytest.Pytester) -> None:
     """A call that passed proves nothing when the test then leaves something behind."""
     project.makepyfile(
