@@ -17,6 +17,17 @@ DirectoryOption = Annotated[
 RoomArgument = Annotated[
     str, typer.Argument(metavar="ROOM", help="A room's name, its id, or 8 or more characters of its id's beginning or end.")
 ]
+ChangeArgument = Annotated[
+    str, typer.Argument(metavar="CHANGE", help="A change request's id, or 8 or more characters of its beginning or end.")
+]
+PatchDigestOption = Annotated[
+    str | None,
+    typer.Option(
+        "--patch-sha256",
+        metavar="SHA256",
+        help="Of the patch that you reviewed; any other is refused. Default: the one that is there.",
+    ),
+]
 DetachOption = Annotated[bool, typer.Option("--detach", "-d", help="Return at once; the work goes on in the daemon.")]
 EngineOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="What makes the sandbox. Default: the strongest healthy engine.")

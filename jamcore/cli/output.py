@@ -39,7 +39,7 @@ class Output:
 
     # ------------------------------------------------------------------------------------------------------------- for programs
 
-    def document(self, value: Record | Mapping[str, object] | Sequence[Record]) -> None:
+    def document(self, value: Record | Mapping[str, object] | Sequence[Record | Mapping[str, object]]) -> None:
         """Print one JSON document."""
         self._raw(_json(_plain(value), indent=2) + "\n")
 

@@ -45,6 +45,8 @@ COMMANDS: tuple[Command, ...] = (
     Command(("room", "attach"), "room_attach", ROOMS, "Watch a room live and talk in it", listed=False),
     Command(("change", "ls"), "change_ls", REVIEW, "List change requests"),
     Command(("change", "show"), "change_show", REVIEW, "Show a change request with its patch"),
+    Command(("change", "accept"), "change_accept", REVIEW, "Put a change request on a branch of your repository"),
+    Command(("change", "reject"), "change_reject", REVIEW, "Reject a change request and tell the agent why"),
     Command(("change", "new"), "change_new", REVIEW, "Make a change request of a room's files as they are now"),
     Command(("doctor",), "doctor", MACHINE, "What this machine can do, and what to do about each gap"),
     Command(("provider", "ls"), "provider_ls", MACHINE, "List the agents that Jam can run"),

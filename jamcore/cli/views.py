@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from jamcore.cli.output import Output
-from jamcore.domain.changes import ChangeRequest
+from jamcore.domain.changes import PATCH, ChangeDecision, ChangeRequest, Verdict
 from jamcore.domain.requests import RoomView
 from jamcore.domain.sessions import Turn
 
@@ -71,15 +71,17 @@ def show_turns(output: Output, turns: Iterable[Turn]) -> None:
     )
 
 
-def show_changes(output: Output, changes: Iterable[ChangeRequest]) -> None:
-    """Print a list of change requests."""
+def show_changes(output: Output, changes: Iterable[ChangeRequest], decisions: Iterable[ChangeDecision]) -> None:
+    """Print a list of change requests and what became of them."""
+    verdicts = {decision.change_id: decision.verdict for decision in decisions}
     output.table(
-        ("CHANGE", "ROOM", "MADE", "FILES", "FLAGS", "OBJECTIVE"),
+        ("CHANGE", "ROOM", "MADE", "STATE", "FILES", "FLAGS", "OBJECTIVE"),
         (
             (
                 str(change.id)[:SHORT_ID],
                 str(change.room_id)[:SHORT_ID],
                 moment(change.created_at),
+                verdicts.get(change.id, "open"),
                 len(change.paths),
                 len({flag for path in change.paths for flag in path.flags}),
                 shortened(change.objective),
@@ -89,9 +91,13 @@ def show_changes(output: Output, changes: Iterable[ChangeRequest]) -> None:
     )
 
 
-def show_change(output: Output, change: ChangeRequest) -> None:
-    """Print what a change request holds, and what a reviewer must look at twice (SEC-2)."""
+def show_change(output: Output, change: ChangeRequest, decision: ChangeDecision | None = None) -> None:
+    """Print what a change request holds, what a reviewer must look at twice (SEC-2), and what became of it."""
     output.line(f"Change request {change.id}", "bold")
+    if decision is not None and decision.verdict is Verdict.ACCEPTED:
+        output.line(f"  accepted: commit {decision.commit} on branch {decision.branch} of {decision.repository}", "green")
+    elif decision is not None:
+        output.line(f"  rejected: {decision.reason}", "yellow")
     if change.objective:
         output.line(f"  objective: {shortened(change.objective)}")
     output.line(f"  base: {change.base}")
@@ -104,6 +110,11 @@ def show_change(output: Output, change: ChangeRequest) -> None:
     for path in change.paths:
         flags = f"   ! {', '.join(path.flags)}" if path.flags else ""
         output.line(f"  {path.change:<12} {path.path}{flags}", "yellow" if flags else "")
+
+
+def patch_digest(change: ChangeRequest) -> str:
+    """Return the SHA-256 of a change request's patch as its own record names it; empty when it names none."""
+    return next((file.sha256 for file in change.files if file.name == PATCH), "")
 
 
 def shortened(text: str) -> str:

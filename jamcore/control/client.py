@@ -36,11 +36,12 @@ from jamcore.control.schemas import (
 from jamcore.control.sse import ServerEvent, read_events
 from jamcore.control.versions import API_HEADER, API_VERSION, jam_version
 from jamcore.control.wire import Answer, Request, exchange
-from jamcore.domain.changes import ChangeRequest
+from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.errors import InvalidInputError, JamError
 from jamcore.domain.events import RoomEvent
 from jamcore.domain.records import Record
 from jamcore.domain.requests import (
+    AcceptRequest,
     CellRow,
     ChangeBuildRequest,
     ChangeView,
@@ -49,6 +50,7 @@ from jamcore.domain.requests import (
     Health,
     InstalledToolchain,
     ProviderView,
+    RejectRequest,
     RoomRequest,
     RoomView,
     RunRequest,
@@ -196,11 +198,23 @@ class JamClient:
 
     async def changes(self) -> tuple[ChangeRequest, ...]:
         """List change requests, newest first."""
-        return (await self._ask(ChangeList, "/v1/changes")).items
+        return (await self.judged_changes()).items
+
+    async def judged_changes(self) -> ChangeList:
+        """List change requests, newest first, with what became of them."""
+        return await self._ask(ChangeList, "/v1/changes")
 
     async def change(self, ref: str) -> ChangeView:
         """Return one change request with its patch."""
         return await self._ask(ChangeView, f"/v1/changes/{_quoted(ref)}")
+
+    async def accept_change(self, ref: str, request: AcceptRequest) -> ChangeDecision:
+        """Put the reviewed bytes on a branch."""
+        return await self._change(ChangeDecision, "POST", f"/v1/changes/{_quoted(ref)}/accept", request)
+
+    async def reject_change(self, ref: str, request: RejectRequest) -> ChangeDecision:
+        """Refuse a change request, and tell the agent why if the request says so."""
+        return await self._change(ChangeDecision, "POST", f"/v1/changes/{_quoted(ref)}/reject", request)
 
     # -------------------------------------------------------------------------------------------------------------- the exchange
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from jamcore.domain.changes import ChangeRequest
+from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.records import Record
 from jamcore.domain.requests import CellRow, CredentialRow, ProviderView, RoomView
 from jamcore.domain.sessions import Turn
@@ -62,9 +62,10 @@ class CredentialList(Record):
 
 
 class ChangeList(Record):
-    """Change requests, newest first."""
+    """Change requests, newest first, and what became of those that were judged."""
 
     items: tuple[ChangeRequest, ...]
+    decisions: tuple[ChangeDecision, ...] = ()
 
 
 class DaemonRecord(Record):

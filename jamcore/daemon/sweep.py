@@ -21,7 +21,7 @@ WRITING = TEMPORARY
 PACKAGE = r"\.[0-9a-f-]{36}\.partial"
 """A change request that was not published; building it again makes it anew."""
 SNAPSHOT = r"index-.+"
-"""The index of one snapshot of a work tree."""
+"""The index of one snapshot of a work tree, or of one change on its way to a branch."""
 GIT_LOCK = r".+\.lock"
 """Git's lock of a reference: one that was left would refuse every later change of it."""
 GIT_OBJECT = r"tmp_(?:obj|pack|idx)_.+"
@@ -35,7 +35,7 @@ RULES: tuple[tuple[str, str], ...] = (
     (layout.PENDING_CLEANUPS, WRITING),
     (layout.CREDENTIALS, WRITING),
     (f"{layout.ENGINES}/*", WRITING),
-    (layout.CHANGES, PACKAGE),
+    (layout.CHANGES, f"{PACKAGE}|{SNAPSHOT}"),
     (f"{layout.HOSTS}/*", WRITING),
     (f"{layout.HOSTS}/*/recovery", WRITING),
     (f"{layout.HOSTS}/*/recovery/checkpoints/*", WRITING),

@@ -9,6 +9,9 @@ from uuid import UUID
 
 from jamcore.domain.records import Record
 
+PATCH = "change.patch"
+"""The file of a package that holds the patch."""
+
 
 class ChangeFlag(StrEnum):
     """What a reviewer must look at twice (SEC-2)."""
@@ -55,6 +58,34 @@ class ChangeRequest(Record):
     complete: bool
     skipped: tuple[str, ...] = ()
     created_at: datetime
+
+
+class Verdict(StrEnum):
+    """What a reviewer said of a change request; said once."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+class ChangeDecision(Record):
+    """What became of a change request. ``id`` is the reviewer's, which makes a retry exact; ``patch_sha256`` is of what was judged.
+
+    Accepted: ``commit`` holds them on ``branch`` of ``repository``, on top of ``parent``; ``moved`` says that this was not the commit the
+    session began with. Rejected: ``reason``, and the turn that told the agent of it, if one did.
+    """
+
+    id: UUID
+    change_id: UUID
+    verdict: Verdict
+    patch_sha256: str
+    decided_at: datetime
+    repository: str | None = None
+    branch: str | None = None
+    commit: str | None = None
+    parent: str | None = None
+    moved: bool = False
+    reason: str = ""
+    turn_id: UUID | None = None
 
 
 class Run(Record):

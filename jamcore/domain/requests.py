@@ -8,8 +8,9 @@ from uuid import UUID
 
 from pydantic import Field
 
+from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Cell, Configuration, Placement, WorkspaceSource
-from jamcore.domain.changes import ChangeRequest
+from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
 from jamcore.domain.records import Record
 from jamcore.domain.sessions import Room, RuntimeHost, RuntimeSession, SessionWorkspace, Turn
@@ -34,14 +35,15 @@ class RoomRequest(Record):
     id: UUID
     name: str | None = None
     provider: str
+    agent: str | None = None
     engine: str | None = None
     configuration: Configuration = Configuration.JAM_MANAGED
-    agent: str | None = None
     workspace: WorkspaceSource = WorkspaceSource.MANAGED
     placement: Placement = Placement.DEDICATED
     path: str | None = None
     allow_dirty: bool = False
     model: str | None = None
+    approvals: ApprovalPolicy = ApprovalPolicy.NEVER
     endpoint: EndpointChoice | None = None
 
 
@@ -68,8 +70,6 @@ class ChangeBuildRequest(Record):
     id: UUID
 
 
-class SecretValue(Record):
-    """A credential on its way into the daemon. Never logged, never echoed."""
 class AcceptRequest(Record):
     """Put a change request on a branch. The id is the client's, so that a retry is exact.
 
@@ -95,6 +95,8 @@ class RejectRequest(Record):
     turn_id: UUID | None = None
 
 
+class SecretValue(Record):
+    """A credential on its way into the daemon. Never logged, never echoed."""
 
     value: str
 
@@ -194,6 +196,7 @@ class ChangeView(Record):
     directory: str
     patch: str
     patch_truncated: bool
+    decision: ChangeDecision | None = None
 
 
 class StopResult(Record):

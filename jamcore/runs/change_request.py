@@ -13,7 +13,7 @@ from uuid import UUID
 from anyio import to_thread
 
 from jamcore.domain import layout
-from jamcore.domain.changes import ChangedPath, ChangeRequest, EvidenceFile
+from jamcore.domain.changes import PATCH, ChangedPath, ChangeRequest, EvidenceFile
 from jamcore.domain.continuity import Checkpoint, Observation
 from jamcore.domain.errors import FaultError
 from jamcore.domain.events import CommandFinished, RoomEvent
@@ -25,7 +25,6 @@ from jamcore.runs.flags import describe, split_patch
 from jamcore.system.files import Files
 from jamcore.workspace.review import RawChange, ReviewGit
 
-PATCH = "change.patch"
 TRANSCRIPT = "transcript.jsonl"
 EVIDENCE = "evidence.json"
 METADATA = "change.json"

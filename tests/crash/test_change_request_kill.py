@@ -28,7 +28,7 @@ from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.sweep import sweep
 from jamcore.domain import layout
 from jamcore.domain.cells import Cell, Configuration, Placement, WorkspaceSource
-from jamcore.domain.changes import ChangeRequest
+from jamcore.domain.changes import PATCH, ChangeRequest
 from jamcore.domain.errors import ConflictError, JamError
 from jamcore.domain.events import CommandFinished
 from jamcore.domain.sandboxes import EngineUnavailableError
@@ -49,7 +49,7 @@ from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner
 from jamcore.runs.change_action import CHANGE_POINTS, TreeLostError, change_action, tree_name
-from jamcore.runs.change_request import METADATA, PATCH, TRANSCRIPT, ChangeBuilder, ChangePackageError
+from jamcore.runs.change_request import METADATA, TRANSCRIPT, ChangeBuilder, ChangePackageError
 from jamcore.runtime.worktree import WorkTrees
 from jamcore.store import Repos, Store, StoreJournal, open_store
 from jamcore.system.clock import SystemClock

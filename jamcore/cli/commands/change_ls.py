@@ -12,12 +12,13 @@ def command(json: JsonOption = False, app_directory: DirectoryOption = None) -> 
     """List change requests, newest first."""
 
     async def work(session: Session) -> Exit:
-        changes = await session.client().changes()
+        listed = await session.client().judged_changes()
         if session.output.json:
-            session.output.document(changes)
+            decided = {decision.change_id: decision.model_dump(mode="json") for decision in listed.decisions}
+            session.output.document([c.model_dump(mode="json") | {"decision": decided.get(c.id)} for c in listed.items])
             return Exit.OK
-        show_changes(session.output, changes)
-        if not changes:
+        show_changes(session.output, listed.items, listed.decisions)
+        if not listed.items:
             session.output.note('No change requests yet. Make one: jam run AGENT "…" --repo . (`jam provider ls` names the agents)')
         return Exit.OK
 

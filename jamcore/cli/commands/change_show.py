@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Annotated
 
 import typer
 
+from jamcore.cli.diff import diff_lines
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
-from jamcore.cli.options import DirectoryOption, JsonOption
+from jamcore.cli.options import ChangeArgument, DirectoryOption, JsonOption
 from jamcore.cli.views import show_change
 
 
 def command(
-    change: Annotated[
-        str, typer.Argument(metavar="CHANGE", help="A change request's id, or 8 or more characters of its beginning or end.")
-    ],
+    change: ChangeArgument,
     patch: Annotated[bool, typer.Option("--patch/--no-patch", help="Show the patch too.")] = True,
     json: JsonOption = False,
     app_directory: DirectoryOption = None,
@@ -32,17 +29,16 @@ def command(
         if session.output.json:
             session.output.document(view)
             return Exit.OK
-        show_change(session.output, view.change)
+        show_change(session.output, view.change, view.decision)
         if patch:
             session.output.line()
-            for line in view.patch.splitlines():
-                session.output.line(line, _STYLES.get(line[:1], ""))
+            for line in diff_lines(view.patch):
+                session.output.line(line.text, line.style)
             if view.patch_truncated:
                 session.output.note("The patch is longer; the file has all of it.", "yellow")
         session.output.note(f"Files: {view.directory}")
+        if view.decision is None and view.change.paths:
+            session.output.note(f"Accept it: jam change accept {view.change.id}   Or: jam change reject {view.change.id} --why '…'")
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)
-
-
-_STYLES: Mapping[str, str] = MappingProxyType({"+": "green", "-": "red", "@": "cyan"})

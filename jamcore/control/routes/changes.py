@@ -5,8 +5,8 @@ from __future__ import annotations
 from jamcore.control.routes.rooms import require_text
 from jamcore.control.routes.route import TEXT_BODY, AnyRoute, Call, Route
 from jamcore.control.schemas import ChangeList
-from jamcore.domain.changes import ChangeRequest
-from jamcore.domain.requests import ChangeBuildRequest, ChangeView, RunRequest, RunView
+from jamcore.domain.changes import ChangeDecision, ChangeRequest
+from jamcore.domain.requests import AcceptRequest, ChangeBuildRequest, ChangeView, RejectRequest, RunRequest, RunView
 
 
 async def run_start(call: Call) -> RunView:
@@ -28,12 +28,24 @@ async def build(call: Call) -> ChangeRequest:
 
 async def changes(call: Call) -> ChangeList:
     """List change requests, newest first."""
-    return ChangeList(items=await call.services.changes.list())
+    return ChangeList(items=await call.services.changes.list(), decisions=await call.services.reviews.decisions())
 
 
 async def show(call: Call) -> ChangeView:
     """Return one with its patch."""
     return await call.services.changes.show(call.ref)
+
+
+async def accept(call: Call) -> ChangeDecision:
+    """Put the reviewed bytes on a branch of the person's repository."""
+    return await call.services.reviews.accept(call.ref, call.body(AcceptRequest))
+
+
+async def reject(call: Call) -> ChangeDecision:
+    """Refuse a change request; the reason may become the room's next turn."""
+    request = call.body(RejectRequest)
+    require_text(request.reason, "body.reason")
+    return await call.services.reviews.reject(call.ref, request)
 
 
 ROUTES: tuple[AnyRoute, ...] = (
@@ -61,4 +73,22 @@ ROUTES: tuple[AnyRoute, ...] = (
     ),
     Route("GET", "/v1/changes", "list_changes", "Change requests, newest first", changes, ChangeList),
     Route("GET", "/v1/changes/{ref}", "show_change", "One change request with its patch", show, ChangeView),
+    Route(
+        "POST",
+        "/v1/changes/{ref}/accept",
+        "accept_change",
+        "Put the reviewed bytes on a branch",
+        accept,
+        ChangeDecision,
+        body=AcceptRequest,
+    ),
+    Route(
+        "POST",
+        "/v1/changes/{ref}/reject",
+        "reject_change",
+        "Refuse a change request, and tell the agent why",
+        reject,
+        ChangeDecision,
+        body=RejectRequest,
+    ),
 )

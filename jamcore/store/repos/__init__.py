@@ -9,7 +9,7 @@ from jamcore.store.repos.hosts import Agents, Hosts, Leases, Sessions, Workspace
 from jamcore.store.repos.journal import JournalRows
 from jamcore.store.repos.rooms import Bindings, Events, Rooms
 from jamcore.store.repos.turns import Turns
-from jamcore.store.repos.work import Changes, Operations, Runs
+from jamcore.store.repos.work import ChangeDecisions, Changes, Operations, Runs
 
 
 class Repos:
@@ -28,6 +28,7 @@ class Repos:
         self.operations = Operations(context)
         self.runs = Runs(context)
         self.changes = Changes(context)
+        self.change_decisions = ChangeDecisions(context)
         self.checkpoints = Checkpoints(context)
         self.activations = Activations(context)
         self.observations = Observations(context)

@@ -6,12 +6,12 @@ from uuid import UUID
 
 from sqlalchemy import RowMapping, insert, select, update
 
-from jamcore.domain.changes import ChangeRequest, Run
+from jamcore.domain.changes import ChangeDecision, ChangeRequest, Run
 from jamcore.domain.errors import ConflictError, IllegalTransitionError
 from jamcore.domain.operations import OPERATION, Operation, OperationState
 from jamcore.store.repos.base import Repository, read_row
 from jamcore.store.repos.rooms import find_by_ref
-from jamcore.store.tables.work import CHANGES, OPERATION_EVENTS, OPERATIONS, RUNS
+from jamcore.store.tables.work import CHANGE_DECISIONS, CHANGES, OPERATION_EVENTS, OPERATIONS, RUNS
 
 IMMUTABLE = ("workspace_id", "host_id", "session_id", "kind", "started_at")
 
@@ -139,3 +139,34 @@ class Changes(Repository):
         """Return all, newest first."""
         rows = self._rows(order=[CHANGES.c.created_at.desc(), CHANGES.c.id.desc()])
         return tuple(ChangeRequest.model_validate_json(row["record"]) for row in rows)
+
+
+class ChangeDecisions(Repository):
+    """What became of change requests: one decision each, never changed."""
+
+    table, kind = CHANGE_DECISIONS, "decision on a change request"
+
+    def insert(self, decision: ChangeDecision) -> ChangeDecision:
+        """Keep a decision; the same again is fine.
+
+        Raises:
+            ConflictError: The change request was judged already, or the id was used for another decision.
+        """
+        values = {
+            "id": decision.id,
+            "change_id": decision.change_id,
+            "record": decision.canonical_json().decode(),
+            "decided_at": decision.decided_at,
+        }
+        self._insert_once(decision.id, values, compare=("record",), taken="it was judged already")
+        return decision
+
+    def of_change(self, change: UUID) -> ChangeDecision | None:
+        """Return what became of a change request, or ``None``."""
+        row = self._one(CHANGE_DECISIONS.c.change_id == change)
+        return None if row is None else ChangeDecision.model_validate_json(row["record"])
+
+    def list(self) -> tuple[ChangeDecision, ...]:
+        """Return all, newest first."""
+        rows = self._rows(order=[CHANGE_DECISIONS.c.decided_at.desc(), CHANGE_DECISIONS.c.id.desc()])
+        return tuple(ChangeDecision.model_validate_json(row["record"]) for row in rows)

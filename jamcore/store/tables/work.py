@@ -54,6 +54,16 @@ CHANGES = Table(
     Column("created_at", UtcText, nullable=False),
 )
 
+CHANGE_DECISIONS = Table(
+    "change_decisions",
+    METADATA,
+    identity(),
+    Column("change_id", UuidText, ForeignKey("changes.id"), nullable=False, unique=True),
+    Column("record", Text, nullable=False),
+    Column("decided_at", UtcText, nullable=False),
+)
+"""At most one for each change request: it is judged once."""
+
 JOURNAL = Table(
     "journal_actions",
     METADATA,

@@ -147,6 +147,28 @@ def test_change_requests(jam: Jam, room: str) -> None:
     assert jam("change", "show", made, "--json").json["patch"].startswith("---")
 
 
+def test_a_change_request_is_judged(jam: Jam, room: str) -> None:
+    """The digest of the patch that was shown goes with the verdict; lists and `show` say what became of it."""
+    made = jam("change", "new", room, "--json").json["id"]
+    assert "jam change accept" in jam("change", "show", made).err
+    accepted = jam("change", "accept", made, "--branch", "fix/x", "--author", "A B <a@b>", "--allow-moved", "--json").json
+    shown = jam("change", "show", made, "--json").json
+    patch = next(file["sha256"] for file in shown["change"]["files"] if file["name"] == "change.patch")
+    assert (accepted["branch"], accepted["patch_sha256"]) == ("fix/x", patch)
+    (row,) = [each for each in jam("change", "ls", "--json").json if each["id"] == made]
+    assert row["decision"] == accepted
+    assert "accepted" in jam("change", "ls").out
+
+
+def test_a_rejection_needs_its_reason(jam: Jam, room: str) -> None:
+    """Without a reason nothing is asked of the daemon; with one the agent is told, unless it is not wanted."""
+    made = jam("change", "new", room, "--json").json["id"]
+    assert jam("change", "reject", made).status == Exit.USAGE
+    quiet = jam("change", "reject", made, "--why", "tabs \x1b[2J, please", "--quietly", "--json").json
+    assert (quiet["verdict"], quiet["turn_id"], quiet["reason"]) == ("rejected", None, "tabs \x1b[2J, please")
+    assert "jam attach" in jam("change", "reject", jam("change", "new", room, "--json").json["id"], "--why", "no").err
+
+
 def test_a_room_is_parked_and_brought_back(jam: Jam, room: str) -> None:
     """With the checkpoint that was made, and the state afterwards."""
     assert jam("room", "stop", room).out == f"{room}: parked, checkpoint 2\n"

@@ -10,7 +10,8 @@ import pytest
 
 from jamcore.control.app import ROUTES
 from jamcore.domain.cells import WorkspaceSource
-from jamcore.domain.requests import RoomRequest, RunRequest, TurnRequest
+from jamcore.domain.changes import Verdict
+from jamcore.domain.requests import AcceptRequest, RejectRequest, RoomRequest, RunRequest, TurnRequest
 from jamcore.domain.sessions import TurnState
 
 if TYPE_CHECKING:
@@ -61,6 +62,22 @@ def rows() -> tuple[Row, ...]:
         Row("build_change", "POST", f"/v1/rooms/{REF}/changes", json.dumps({"id": str(CHANGE)}), 201, "build"),
         Row("list_changes", "GET", "/v1/changes", "", 200, "changes"),
         Row("show_change", "GET", f"/v1/changes/{CHANGE}", "", 200, "show"),
+        Row(
+            "accept_change",
+            "POST",
+            f"/v1/changes/{CHANGE}/accept",
+            json.dumps({"id": str(TURN), "patch_sha256": "a" * 64}),
+            200,
+            "accept",
+        ),
+        Row(
+            "reject_change",
+            "POST",
+            f"/v1/changes/{CHANGE}/reject",
+            json.dumps({"id": str(TURN), "patch_sha256": "a" * 64, "reason": "no"}),
+            200,
+            "reject",
+        ),
         Row("shutdown", "POST", "/v1/shutdown", "", 202, "shutdown"),
     )
 
@@ -113,6 +130,12 @@ async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
     assert (await client.build_change("x", CHANGE)).id == CHANGE
     assert (await client.changes())[0].id == CHANGE
     assert (await client.change(str(CHANGE))).patch.startswith("---")
+    accepting = AcceptRequest(id=CHANGE, patch_sha256="a" * 64, branch="b/ü")
+    accepted = await client.accept_change(str(CHANGE), accepting)
+    assert (accepted.verdict, accepted.branch) == (Verdict.ACCEPTED, "b/ü")
+    assert (await client.judged_changes()).decisions == (accepted,)
+    rejecting = RejectRequest(id=CHANGE, patch_sha256="a" * 64, reason="no\n\0", turn_id=TURN)
+    assert await client.reject_change(str(CHANGE), rejecting) == accepted
     await client.shutdown()
     assert served.fake.stopping.is_set()
 

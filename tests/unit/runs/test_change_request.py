@@ -13,9 +13,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from jamcore.domain import layout
-from jamcore.domain.changes import ChangeFlag
+from jamcore.domain.changes import PATCH, ChangeFlag
 from jamcore.domain.events import CommandFinished, Message, RoomEvent, RoomPayload, UserSaid
-from jamcore.runs.change_request import EVIDENCE, METADATA, PATCH, TRANSCRIPT, ChangeBuilder, ChangeMaterial, ChangePackageError
+from jamcore.runs.change_request import EVIDENCE, METADATA, TRANSCRIPT, ChangeBuilder, ChangeMaterial, ChangePackageError
 from jamcore.system.files import Files
 from jamcore.workspace.review import ReviewGit
 

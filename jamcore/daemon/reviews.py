@@ -1,0 +1,282 @@
+"""What a reviewer says of change requests: accepted onto a branch, or rejected with a reason that the agent hears."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+from uuid import UUID
+
+from anyio import to_thread
+from pydantic import ValidationError
+
+from jamcore.daemon.rooms import Rooms
+from jamcore.domain import layout
+from jamcore.domain.cells import WorkspaceSource
+from jamcore.domain.changes import PATCH, ChangeDecision, ChangeRequest, Verdict
+from jamcore.domain.errors import ConflictError, FaultError, RefusalError
+from jamcore.domain.events import SessionNotice
+from jamcore.domain.requests import AcceptRequest, RejectRequest, TurnRequest
+from jamcore.domain.sessions import SessionWorkspace
+from jamcore.journal.runner import Runner
+from jamcore.journal.steps import Action
+from jamcore.runs.accept_action import AcceptIntent, decision_of
+from jamcore.runs.change_request import EVIDENCE, ChangePackageError, Evidence
+from jamcore.runtime.feed import RoomFeed
+from jamcore.store import Repos, Store
+from jamcore.system.clock import Clock
+from jamcore.workspace.branch import Branches, person
+from jamcore.workspace.repository import inspect_repository
+
+SUBJECT_CHARACTERS = 72
+"""Of a commit's first line: what git's own tools show whole."""
+
+
+@dataclass(eq=False)
+class PatchChangedError(FaultError):
+    """The patch on the disk is not the one that was reviewed; nothing was applied."""
+
+    code: ClassVar[str] = "change.patch_changed"
+    hint: ClassVar[str] = "Look at the change request again with `jam change show`: its files were changed after it was made."
+
+    change: str
+    reviewed: str
+    found: str
+
+
+@dataclass(eq=False)
+class ChangeIncompleteError(RefusalError):
+    """The patch does not hold the whole change, so nothing can be made of it on a branch."""
+
+    code: ClassVar[str] = "change.incomplete"
+    hint: ClassVar[str] = "Make it smaller: let the agent remove what is too large, then `jam change new`."
+
+    change: str
+
+
+@dataclass(eq=False)
+class ChangeEmptyError(RefusalError):
+    """The change request changes no file."""
+
+    code: ClassVar[str] = "change.empty"
+    hint: ClassVar[str] = "There is nothing to accept; `jam change reject` closes it."
+
+    change: str
+
+
+@dataclass(eq=False)
+class ChangeInPlaceError(RefusalError):
+    """The agent worked in the person's own directory, so the change is there already."""
+
+    code: ClassVar[str] = "change.in_place"
+    hint: ClassVar[str] = "Commit it there yourself, or name another repository with `--repo`."
+
+    change: str
+    directory: str
+
+
+@dataclass(eq=False)
+class NoRepositoryError(RefusalError):
+    """The session began with an empty directory, so there is no repository to put the change in."""
+
+    code: ClassVar[str] = "change.no_repository"
+    hint: ClassVar[str] = "Name one with `--repo PATH`."
+
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    change: ChangeRequest
+    workspace: SessionWorkspace
+    decision: ChangeDecision | None
+
+
+class PackagedSources:
+    """See :class:`~jamcore.runs.accept_action.AcceptSources`."""
+
+    def __init__(self, app: Path, *, store: Store, feed: RoomFeed) -> None:
+        self._app = app
+        self._store = store
+        self._feed = feed
+
+    async def patch(self, intent: AcceptIntent) -> bytes:
+        """Read the patch once, and return those bytes if they are the reviewed ones."""
+        return await to_thread.run_sync(self._read, intent)
+
+    async def insert(self, decision: ChangeDecision, room: UUID) -> None:
+        """Keep the decision with the words about it in the room, in one transaction."""
+
+        def write(repos: Repos) -> None:
+            if repos.change_decisions.of_change(decision.change_id) is None:
+                repos.events.append(room, decision.turn_id, [_notice(decision)])
+            repos.change_decisions.insert(decision)
+
+        await self._store.transact(write)
+        self._feed.announce(room)
+
+    def _read(self, intent: AcceptIntent) -> bytes:
+        path = self._app / layout.change(intent.change_id) / PATCH
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ChangePackageError(change=str(intent.change_id), problem=f"{PATCH}: {error.strerror}") from error
+        found = hashlib.sha256(data).hexdigest()
+        if found != intent.patch_sha256:
+            raise PatchChangedError(change=str(intent.change_id), reviewed=intent.patch_sha256, found=found)
+        return data
+
+
+class Reviews:
+    """See :class:`~jamcore.daemon.services.ReviewService`."""
+
+    def __init__(
+        self,
+        app: Path,
+        *,
+        store: Store,
+        clock: Clock,
+        runner: Runner,
+        action: Action[AcceptIntent],
+        sources: PackagedSources,
+        rooms: Rooms,
+    ) -> None:
+        self._app = app
+        self._store = store
+        self._clock = clock
+        self._runner = runner
+        self._action = action
+        self._sources = sources
+        self._rooms = rooms
+
+    async def decisions(self) -> tuple[ChangeDecision, ...]:
+        """Return what became of the change requests that were judged, newest first."""
+        return await self._store.read(lambda repos: repos.change_decisions.list())
+
+    async def accept(self, ref: str, request: AcceptRequest) -> ChangeDecision:
+        """Put the reviewed bytes on a branch, as a journaled action.
+
+        Everything that can refuse it is asked first, the patch is even applied in an index of Jam's own, so that an action that was
+        begun has every reason to end well.
+
+        Raises:
+            ConflictError: It was judged already.
+            JamError: It cannot be accepted like this; no branch was touched.
+        """
+        judged = await self._judged(ref)
+        if judged.decision is not None:
+            return self._again(judged.decision, request.id, Verdict.ACCEPTED)
+        intent = await self._intent(judged, request)
+        branches = Branches(Path(intent.repository), scratch=self._app / layout.CHANGES)
+        target = await branches.target(intent.branch, intent.base, allow_moved=intent.allow_moved)
+        patch = await self._sources.patch(intent)
+        await branches.commit(target, patch, branch=intent.branch, message=intent.message, author=intent.author, at=intent.at)
+        return decision_of(await self._runner.run(self._action, request.id, intent))
+
+    async def reject(self, ref: str, request: RejectRequest) -> ChangeDecision:
+        """Record the refusal, then tell the agent. A retry after a failed telling tells it once.
+
+        Raises:
+            ConflictError: It was judged already.
+            JamError: The room could not be brought back to hear it; the refusal stands.
+        """
+        judged = await self._judged(ref)
+        change = judged.change
+        if (decision := judged.decision) is None:
+            self._require_reviewed(change, request.patch_sha256)
+            decision = ChangeDecision(
+                id=request.id,
+                change_id=change.id,
+                verdict=Verdict.REJECTED,
+                patch_sha256=request.patch_sha256,
+                decided_at=self._clock.now(),
+                reason=request.reason,
+                turn_id=request.turn_id,
+            )
+            await self._sources.insert(decision, change.room_id)
+        else:
+            self._again(decision, request.id, Verdict.REJECTED)
+        if decision.turn_id is not None:
+            words = f"The change request {change.id} was rejected. The reviewer's reason:\n\n{decision.reason}"
+            await self._rooms.say(str(change.room_id), TurnRequest(id=decision.turn_id, text=words))
+        return decision
+
+    async def _judged(self, ref: str) -> _Judged:
+        def read(repos: Repos) -> _Judged:
+            change = repos.changes.find(ref)
+            return _Judged(change, repos.workspaces.of_session(change.session_id), repos.change_decisions.of_change(change.id))
+
+        return await self._store.read(read)
+
+    def _again(self, decision: ChangeDecision, identifier: UUID, verdict: Verdict) -> ChangeDecision:
+        if (decision.id, decision.verdict) != (identifier, verdict):
+            problem = f"it was {decision.verdict} on {decision.decided_at:%Y-%m-%d %H:%M:%S} UTC"
+            raise ConflictError(kind="change request", ref=str(decision.change_id), problem=problem)
+        return decision
+
+    def _require_reviewed(self, change: ChangeRequest, digest: str) -> None:
+        made = next((file.sha256 for file in change.files if file.name == PATCH), "none")
+        if made != digest:
+            raise ConflictError(kind="change request", ref=str(change.id), problem=f"its patch is {made}, another one was reviewed")
+
+    async def _intent(self, judged: _Judged, request: AcceptRequest) -> AcceptIntent:
+        change, workspace = judged.change, judged.workspace
+        self._require_reviewed(change, request.patch_sha256)
+        if not change.paths:
+            raise ChangeEmptyError(change=str(change.id))
+        evidence = await to_thread.run_sync(self._evidence, change)
+        if not evidence.patch_reproduces_tree:
+            raise ChangeIncompleteError(change=str(change.id))
+        repository = await self._repository(judged, request)
+        author = request.author or await Branches(repository, scratch=self._app / layout.CHANGES).author()
+        person(author)
+        return AcceptIntent(
+            id=request.id,
+            change_id=change.id,
+            room_id=change.room_id,
+            patch_sha256=request.patch_sha256,
+            repository=str(repository),
+            branch=request.branch or f"jam/{str(change.id)[-12:]}",
+            base=evidence.base_commit if workspace.source is WorkspaceSource.PRIVATE_HOST_CLONE else None,
+            allow_moved=request.allow_moved,
+            author=author,
+            message=_message(change, evidence),
+            base_tree=evidence.base_tree,
+            tree=evidence.tree,
+            # Of the change request, not of this moment: the same request makes the same commit, whenever it is repeated.
+            at=change.created_at,
+        )
+
+    async def _repository(self, judged: _Judged, request: AcceptRequest) -> Path:
+        path, workspace = request.repository, judged.workspace
+        if path is None and workspace.source is WorkspaceSource.DIRECT_HOST:
+            raise ChangeInPlaceError(change=str(judged.change.id), directory=workspace.path or "")
+        if path is None and workspace.path is None:
+            raise NoRepositoryError(change=str(judged.change.id))
+        return (await inspect_repository(Path(path or workspace.path or ""), allow_dirty=True)).root
+
+    def _evidence(self, change: ChangeRequest) -> Evidence:
+        expected = next((file.sha256 for file in change.files if file.name == EVIDENCE), "")
+        try:
+            data = (self._app / layout.change(change.id) / EVIDENCE).read_bytes()
+            if hashlib.sha256(data).hexdigest() != expected:
+                raise ChangePackageError(change=str(change.id), problem=f"{EVIDENCE} was changed")
+            return Evidence.model_validate_json(data)
+        except (OSError, ValidationError) as error:
+            raise ChangePackageError(change=str(change.id), problem=f"{EVIDENCE} cannot be read") from error
+
+
+def _message(change: ChangeRequest, evidence: Evidence) -> str:
+    subject = " ".join(change.objective.split()) or f"Change request {change.id}"
+    if len(subject) > SUBJECT_CHARACTERS:
+        subject = subject[: SUBJECT_CHARACTERS - 1] + "…"
+    return f"{subject}\n\nJam-Change: {change.id}\nJam-Provider: {evidence.provider} {evidence.provider_version}\n"
+
+
+def _notice(decision: ChangeDecision) -> SessionNotice:
+    if decision.verdict is Verdict.ACCEPTED:
+        return SessionNotice(
+            code="change.accepted", detail=f"{decision.change_id} is on branch {decision.branch} as {decision.commit}"
+        )
+    return SessionNotice(code="change.rejected", detail=f"{decision.change_id}: {decision.reason}"[:400])
