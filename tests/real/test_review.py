@@ -1,0 +1,150 @@
+"""A change request judged by a person: accepted onto a branch of their repository, or rejected so that the agent tries again (RUN-1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from jamcore.control.client import JamClient
+from jamcore.domain import layout
+from jamcore.domain.changes import PATCH, ChangeRequest, Verdict
+from jamcore.domain.requests import AcceptRequest, RejectRequest, RoomView
+from jamcore.domain.sessions import TurnState
+from jamcore.testing.daemon import room_event
+from jamcore.testing.rooms import ask, cloned, managed, new_id, refused, running, said_in_room
+from jamcore.testing.servers.responses import ResponsesServer, Script, say
+
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("bubblewrap", "codex", "git")]
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ResponsesServer]:
+    """A model that writes a file, and writes it better when it hears of tabs."""
+    rules = (
+        *running("printf 'spaces\\n' > made.txt", said="Write the file"),
+        *running("printf 'tabs\\n' > made.txt", said="use tabs"),
+        say("Hello."),
+    )
+    async with ResponsesServer(Script(rules=rules)) as server:
+        yield server
+
+
+async def changed(client: JamClient, room: RoomView, text: str) -> ChangeRequest:
+    """Let the agent work, and make a change request of it."""
+    assert (await ask(client, room, text)).state is TurnState.CAPTURED
+    return await client.build_change(str(room.room.id), new_id())
+
+
+def digest(change: ChangeRequest) -> str:
+    """Return the digest of the patch that a reviewer saw."""
+    return next(file.sha256 for file in change.files if file.name == PATCH)
+
+
+@pytest.mark.guarantee("RUN-1", "WS-11", "WS-10")
+async def test_accepted_bytes_are_on_a_branch(
+    client: JamClient,
+    app: Path,
+    model: ResponsesServer,
+    repository: Callable[[Path], Path],
+    git: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    """A new branch on the commit that the session began with; the checkout is untouched; it is judged once, and a retry is exact."""
+    repo = repository(tmp_path / "a répo\nsitory")
+    room = await client.create_room(cloned("codex", model.base_url, str(repo)))
+    change = await changed(client, room, "Write the file")
+    ref, request = str(change.id), AcceptRequest(id=new_id(), patch_sha256=digest(change), author="R <r@example.org>")
+
+    with refused("conflict.changed_record"):
+        await client.accept_change(ref, request.model_copy(update={"patch_sha256": "0" * 64}))
+    with refused("branch.checked_out"):
+        await client.accept_change(ref, request.model_copy(update={"branch": "main"}))
+    decision = await client.accept_change(ref, request)
+    assert await client.accept_change(ref, request) == decision
+    assert decision.branch is not None
+    assert git(repo, "show", f"{decision.branch}:made.txt") == "spaces"
+    assert git(repo, "rev-parse", f"{decision.branch}^") == git(repo, "rev-parse", "main")
+    assert git(repo, "status", "--porcelain") == ""
+    assert git(repo, "log", "-1", "--format=%an %b", decision.branch).startswith(f"R Jam-Change: {change.id}")
+    with refused("conflict.changed_record"):
+        await client.accept_change(ref, request.model_copy(update={"id": new_id()}))
+    with refused("conflict.changed_record"):
+        await client.reject_change(ref, RejectRequest(id=new_id(), patch_sha256=digest(change), reason="too late"))
+    assert (await client.change(ref)).decision == decision
+    assert (await client.judged_changes()).decisions == (decision,)
+    assert "change.accepted" in dict(await said_in_room(client, room))
+
+
+@pytest.mark.guarantee("RUN-1", "SEC-2")
+async def test_other_bytes_than_the_reviewed_ones_are_refused(
+    client: JamClient,
+    app: Path,
+    model: ResponsesServer,
+    repository: Callable[[Path], Path],
+    git: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    """A patch or an evidence file that was changed on the disk after the review reaches no branch."""
+    repo = repository(tmp_path / "repo")
+    room = await client.create_room(cloned("codex", model.base_url, str(repo)))
+    change = await changed(client, room, "Write the file")
+    request = AcceptRequest(id=new_id(), patch_sha256=digest(change))
+    package = app / layout.change(change.id)
+    whole = (package / PATCH).read_bytes()
+    (package / PATCH).write_bytes(whole.replace(b"spaces", b"spacey"))
+    with refused("change.patch_changed"):
+        await client.accept_change(str(change.id), request)
+    (package / PATCH).write_bytes(whole)
+    evidence = package / "evidence.json"
+    evidence.write_text(json.dumps(json.loads(evidence.read_text()) | {"tree": "0" * 40}))
+    with refused("change.package_unreadable"):
+        await client.accept_change(str(change.id), request)
+    assert git(repo, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+
+
+@pytest.mark.guarantee("RUN-1")
+async def test_a_branch_that_moved_is_said(
+    client: JamClient, model: ResponsesServer, repository: Callable[[Path], Path], git: Callable[..., str], tmp_path: Path
+) -> None:
+    """Refused with what is new there; with leave it goes on top, and the decision says that it moved."""
+    repo = repository(tmp_path / "repo")
+    git(repo, "branch", "target")
+    room = await client.create_room(cloned("codex", model.base_url, str(repo)))
+    change = await changed(client, room, "Write the file")
+    git(repo, "checkout", "-q", "target")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "meanwhile")
+    git(repo, "checkout", "-q", "main")
+    request = AcceptRequest(id=new_id(), patch_sha256=digest(change), branch="target")
+    with refused("branch.moved") as moved:
+        await client.accept_change(str(change.id), request)
+    assert moved.value.context()["new_commits"] == "1"
+    decision = await client.accept_change(str(change.id), request.model_copy(update={"allow_moved": True}))
+    assert decision.moved
+    assert decision.parent == git(repo, "rev-parse", "target^")
+
+
+@pytest.mark.guarantee("RUN-1", "WS-11")
+async def test_a_rejection_is_the_next_turn(client: JamClient, model: ResponsesServer) -> None:
+    """A parked room is brought back to hear the reason, once; what it makes then is another change request."""
+    room = await client.create_room(managed("codex", model.base_url))
+    change = await changed(client, room, "Write the file")
+    await client.stop(str(room.room.id))
+    turn = new_id()
+    request = RejectRequest(id=new_id(), patch_sha256=digest(change), reason="please use tabs", turn_id=turn)
+    decision = await client.reject_change(str(change.id), request)
+    assert await client.reject_change(str(change.id), request) == decision
+    assert (decision.verdict, decision.turn_id) == (Verdict.REJECTED, turn)
+    await room_event(
+        client,
+        str(room.room.id),
+        lambda event: event.turn_id == turn and event.payload.kind == "turn.state" and event.payload.state == TurnState.CAPTURED,
+        limit_s=60.0,
+    )
+    assert [known.id for known in await client.turns(str(room.room.id))].count(turn) == 1
+    again = await client.build_change(str(room.room.id), new_id())
+    assert "+tabs" in (await client.change(str(again.id))).patch
+    with refused("change.no_repository"):
+        await client.accept_change(str(again.id), AcceptRequest(id=new_id(), patch_sha256=digest(again)))
