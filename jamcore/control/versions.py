@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 API_VERSION = 1
@@ -11,6 +12,7 @@ API_HEADER = "Jam-Api"
 VERSION_HEADER = "Jam-Version"
 
 
+@cache  # every answer carries it, and it does not change under a running process
 def jam_version() -> str:
     """Return the installed release, or ``0+source`` when the package was never installed."""
     try:

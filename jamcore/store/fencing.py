@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from jamcore.store.errors import FencedError
 from jamcore.store.repos.base import Fence
 from jamcore.store.tables.hosts import DAEMONS, HOSTS, LEASES
 from jamcore.store.tables.work import OPERATIONS
+
+_EPOCH = select(DAEMONS.c.fence_epoch).where(DAEMONS.c.id == bindparam("daemon")).with_for_update(read=True)
+"""Made once: every transaction begins with it."""
 
 
 def take_over(connection: Connection, daemon_id: UUID) -> Fence:
@@ -35,6 +38,5 @@ def require_epoch(connection: Connection, fence: Fence) -> None:
     Raises:
         FencedError: The same daemon was started again.
     """
-    query = select(DAEMONS.c.fence_epoch).where(DAEMONS.c.id == fence.daemon_id).with_for_update(read=True)
-    if connection.execute(query).scalar_one_or_none() != fence.epoch:
+    if connection.execute(_EPOCH, {"daemon": fence.daemon_id}).scalar_one_or_none() != fence.epoch:
         raise FencedError(kind="daemon", ref=str(fence.daemon_id))

@@ -102,8 +102,10 @@ class Repository:
         last = select(func.coalesce(func.max(column), 0)).where(*where)
         return int(self._connection.execute(last).scalar_one()) + 1
 
-    def _move(self, identifier: UUID, table: TransitionTable[S], new: S, values: dict[str, Any], *, fenced: bool = False) -> None:
-        """Change a state along its table in one conditional update.
+    def _move(
+        self, identifier: UUID, table: TransitionTable[S], new: S, values: dict[str, Any], *, fenced: bool = False
+    ) -> RowMapping:
+        """Change a state along its table in one conditional update, and return the row as it is then.
 
         Raises:
             NotFoundError, FencedError, IllegalTransitionError: Why no row was changed.
@@ -111,9 +113,9 @@ class Repository:
         row_is = [self.table.c.id == identifier, self.table.c.state.in_(sorted(table.sources_of(new)))]
         if fenced:
             row_is += self._fence()
-        done = self._connection.execute(update(self.table).where(*row_is).values(state=new.value, **values))
-        if done.rowcount == 1:
-            return
+        moved = update(self.table).where(*row_is).values(state=new.value, **values).returning(*self.table.c)
+        if row := self._connection.execute(moved).mappings().one_or_none():
+            return row
         found = self._need(self._one(self.table.c.id == identifier), identifier)
         if fenced:
             self._require_ours(found, identifier)

@@ -99,8 +99,7 @@ class Hosts(Repository):
             ConflictError: It would be the agent's second live Shared host (SHARE-1, WS-6).
         """
         with self._unless_taken(identifier, "the agent has a live Shared host"):
-            self._move(identifier, HOST, new, {}, fenced=True)
-        return self.get(identifier)
+            return _host(self._move(identifier, HOST, new, {}, fenced=True))
 
 
 class Sessions(Repository):
@@ -129,17 +128,18 @@ class Sessions(Repository):
         Raises:
             ConflictError: Another one is bound.
         """
-        unbound = (SESSIONS.c.id == identifier) & SESSIONS.c.provider_identity.is_(None)
-        self._connection.execute(update(SESSIONS).where(unbound).values(provider_identity=identity))
         session = self.get(identifier)
+        if session.provider_identity is None:
+            unbound = (SESSIONS.c.id == identifier) & SESSIONS.c.provider_identity.is_(None)
+            self._connection.execute(update(SESSIONS).where(unbound).values(provider_identity=identity))
+            session = self.get(identifier)
         if session.provider_identity != identity:
             raise ConflictError(kind="session", ref=str(identifier), problem="it is bound to another provider identity")
         return session
 
     def move(self, identifier: UUID, new: SessionState) -> RuntimeSession:
         """Move a session along its table."""
-        self._move(identifier, SESSION, new, {})
-        return self.get(identifier)
+        return read_row(RuntimeSession, self._move(identifier, SESSION, new, {}))
 
 
 class Workspaces(Repository):
@@ -164,8 +164,7 @@ class Workspaces(Repository):
 
     def move(self, identifier: UUID, new: WorkspaceState) -> SessionWorkspace:
         """Move a workspace along its table."""
-        self._move(identifier, WORKSPACE, new, {})
-        return self.get(identifier)
+        return read_row(SessionWorkspace, self._move(identifier, WORKSPACE, new, {}))
 
 
 class Leases(Repository):

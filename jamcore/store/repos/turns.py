@@ -29,7 +29,8 @@ class Turns(Repository):
         """
         seq = self._next(TURNS.c.seq, TURNS.c.session_id == turn.session_id)
         values = turn.model_dump() | {"state": turn.state.value, "seq": seq}
-        self._insert_once(turn.id, values, compare=("room_id", "session_id", "text"))
+        if self._insert_once(turn.id, values, compare=("room_id", "session_id", "text")):
+            return turn
         return self.get(turn.id)
 
     def get(self, identifier: UUID) -> Turn:
@@ -67,8 +68,9 @@ class Turns(Repository):
             "workspace_digest": workspace_digest,
             "ended_at": ended_at,
         }
-        self._move(identifier, TURN, new, {name: value for name, value in known.items() if value is not None})
-        return self.get(identifier)
+        return read_row(
+            Turn, self._move(identifier, TURN, new, {name: value for name, value in known.items() if value is not None})
+        )
 
     def note_workspace(self, identifier: UUID, digest: str) -> None:
         """Note the work tree's state at the end of a turn (CONT-11).
