@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, String, Table, Text, text
+from sqlalchemy import Boolean, Column, ForeignKey, Integer, String, Table, Text
 
 from jamcore.store.tables.base import METADATA, UtcText, UuidText, identity
 
@@ -33,16 +33,6 @@ HOSTS = Table(
     Column("fence_epoch", Integer, nullable=False),
     Column("created_at", UtcText, nullable=False),
 )
-_LIVE_SHARED = text("placement = 'shared' AND state NOT IN ('archived', 'removed')")
-Index(
-    "uq_hosts_one_live_shared",
-    HOSTS.c.agent_id,
-    unique=True,
-    sqlite_where=_LIVE_SHARED,
-    postgresql_where=_LIVE_SHARED,
-)
-"""At most one live Shared host for each agent (SHARE-1)."""
-
 SESSIONS = Table(
     "sessions",
     METADATA,
@@ -96,11 +86,4 @@ BINDINGS = Table(
     Column("room_id", UuidText, ForeignKey("rooms.id"), nullable=False),
     Column("session_id", UuidText, ForeignKey("sessions.id"), nullable=False, index=True),
     Column("live", Boolean, nullable=False),
-)
-Index(
-    "uq_bindings_one_live_of_room",
-    BINDINGS.c.room_id,
-    unique=True,
-    sqlite_where=text("live = 1"),
-    postgresql_where=text("live"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, ForeignKey, Index, Integer, String, Table, Text, text
+from sqlalchemy import Column, ForeignKey, Integer, String, Table, Text
 
 from jamcore.store.tables.base import METADATA, UtcText, UuidText, identity
 
@@ -21,9 +21,6 @@ OPERATIONS = Table(
     Column("started_at", UtcText, nullable=False),
     Column("ended_at", UtcText),
 )
-_RUNNING = text("state = 'running'")
-Index("uq_operations_one_running", OPERATIONS.c.workspace_id, unique=True, sqlite_where=_RUNNING, postgresql_where=_RUNNING)
-"""At most one Running operation for each workspace (WS-2)."""
 
 OPERATION_EVENTS = Table(
     "operation_events",

@@ -22,7 +22,7 @@ import jamcore.store.migrate as migrate_module
 from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.store import StoreNewerError, StoreUnusableError, open_store
 from jamcore.store.migrate import HEAD, SCRIPTS
-from jamcore.store.tables import METADATA
+from jamcore.store.tables.schema import METADATA
 from jamcore.system.files import Files
 
 if TYPE_CHECKING:
