@@ -13,6 +13,7 @@ from uuid import UUID
 
 import anyio.from_thread
 import anyio.to_thread
+import structlog
 
 from jamcore.continuity.broker import CheckpointBroker
 from jamcore.continuity.compare import Comparer, Comparison
@@ -22,6 +23,7 @@ from jamcore.continuity.packs import BlockDamagedError
 from jamcore.continuity.patterns import CaptureRules, Globs
 from jamcore.continuity.ports import CheckpointStore
 from jamcore.continuity.publish import CheckpointFailedError, Generations
+from jamcore.continuity.replaced import prune_replaced
 from jamcore.continuity.restore import Place, Restore, is_half_restored
 from jamcore.continuity.verify import verify
 from jamcore.continuity.walk import find, open_root, owned
@@ -222,7 +224,15 @@ class Activator:
         if hindrance := self._compared(task)[1].hindrance:
             raise CheckpointFailedError(host=str(task.session.host_id), problem=f"restored, and yet {hindrance}")
         _require_check(task)
+        self._thin_out(recovery)
         return set_aside
+
+    def _thin_out(self, recovery: Path) -> None:
+        """Drop what older restores replaced. The session is in place by now: what cannot be removed stays until the next restore."""
+        try:
+            prune_replaced(recovery, anyio.from_thread.check_cancelled)
+        except OSError as error:
+            structlog.get_logger("jam.continuity").warning("replaced files kept", directory=str(recovery), error=error.strerror)
 
     def _compared(self, task: _Task) -> tuple[Root, Comparison]:
         generation = self._generations.read(task.session.host_id, task.checkpoint_id)

@@ -1,7 +1,7 @@
 """Puts a generation in the place of the live state (CONT-5, CONT-11).
 
 Every captured file is first written beside, verified and synced; then names are exchanged one by one below open directories, so that no
-link that a guest left can lead out of the state root. What is replaced is moved to ``recovery/replaced/<id>``, never deleted.
+link that a guest left can lead out of the state root. What is replaced is moved to ``recovery/replaced/<id>``.
 A marker stands for as long as the state is neither the old nor the new one: with it, nothing may be captured and no live state be used.
 """
 

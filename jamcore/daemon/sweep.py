@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from jamcore.continuity.restore import STAGING
 from jamcore.domain import layout
 from jamcore.domain.errors import FaultError, JamError
 from jamcore.system.files import TEMPORARY, Files
@@ -27,6 +28,9 @@ GIT_LOCK = r".+\.lock"
 GIT_OBJECT = r"tmp_(?:obj|pack|idx)_.+"
 """An object that git did not finish."""
 
+STAGED = STAGING
+"""Files of a restore that was cut. They are never taken up again: a restore writes its own, also the one that repeats a half done one."""
+
 _REVIEW = f"{layout.HOSTS}/*/recovery/review/*.git"
 RULES: tuple[tuple[str, str], ...] = (
     ("", WRITING),
@@ -37,7 +41,7 @@ RULES: tuple[tuple[str, str], ...] = (
     (f"{layout.ENGINES}/*", WRITING),
     (layout.CHANGES, f"{PACKAGE}|{SNAPSHOT}"),
     (f"{layout.HOSTS}/*", WRITING),
-    (f"{layout.HOSTS}/*/recovery", WRITING),
+    (f"{layout.HOSTS}/*/recovery", f"{WRITING}|{STAGED}"),
     (f"{layout.HOSTS}/*/recovery/checkpoints/*", WRITING),
     (_REVIEW, f"{SNAPSHOT}|{GIT_LOCK}"),
     (f"{_REVIEW}/info", WRITING),

@@ -6,8 +6,8 @@ to the one above, and a link is refused, whatever it points to.
 
 from __future__ import annotations
 
+import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -39,15 +39,19 @@ class StateTree:
     def write_file(self, relative: str, data: bytes) -> None:
         """Replace a file atomically and durably; a link of that name is replaced, never followed.
 
+        What a killed preparation left of this very file goes first: it is known by a name that nothing else has, so that no name of a
+        guest's has to be guessed at.
+
         Raises:
-            UnsafePathError: A parent is a symbolic link, or a directory has the name.
+            UnsafePathError: A parent is a symbolic link, or a directory has the name, or the one that Jam writes under.
             OSError: The disk failed; the old file is untouched.
         """
         directory, _, name = relative.rpartition("/")
         with self._opened(directory) as parent:
+            temporary = temporary_name(relative)
+            self._remove_left(parent, temporary)
             if _holds(parent, name, data):
                 return
-            temporary = f".{name}.{secrets.token_hex(4)}.tmp"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(temporary, flags, PRIVATE_FILE, dir_fd=parent)
             try:
@@ -64,6 +68,16 @@ class StateTree:
                     raise UnsafePathError(path=f"{self._root}/{relative}", problem="a directory has this name") from error
                 raise
             self._files.sync(parent)
+
+    def _remove_left(self, parent: int, temporary: str) -> None:
+        try:
+            os.unlink(temporary, dir_fd=parent)
+        except FileNotFoundError:
+            return
+        except (IsADirectoryError, PermissionError) as error:
+            raise UnsafePathError(
+                path=f"{self._root}: {temporary}", problem="a directory has the name that Jam writes under"
+            ) from error
 
     @contextmanager
     def _opened(self, relative: str) -> Iterator[int]:
@@ -94,6 +108,11 @@ class StateTree:
             return os.open(name, _DIRECTORY, dir_fd=parent)
         except OSError as error:
             raise UnsafePathError(path=f"{self._root}/{relative}", problem=f"not a plain directory: {error.strerror}") from error
+
+
+def temporary_name(relative: str) -> str:
+    """Return the one name under which a file is written before it has its own: the same each time, so that it is found again."""
+    return f".{relative.rpartition('/')[2]}.{hashlib.sha256(os.fsencode(relative)).hexdigest()[:8]}.tmp"
 
 
 def _holds(parent: int, name: str, data: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jamcore.continuity.removal import empty_directory
+from jamcore.continuity.replaced import KEPT
 from jamcore.continuity.restore import RESTORE_POINTS, is_half_restored
 from jamcore.continuity.walk import open_root, owned
 from jamcore.domain.continuity import CaptureRefusedError, CheckpointCorruptError, ResumeSource
@@ -173,6 +175,52 @@ async def test_a_crash_at_every_boundary_is_repeated_to_the_end(world: World, po
     replaced = [path.read_bytes() for path in (world.recovery / "replaced").rglob("*.jsonl")]
     assert sorted(replaced) == [b"bee\nmore\n", b"other\n"]
     await world.capture()
+
+
+@pytest.mark.guarantee("CONT-5")
+async def test_the_newest_of_what_was_replaced_is_kept(world: World, outside: Path) -> None:
+    """The last few restores' files stay, whole; older ones go, whatever a guest made of them; what no restore named is left alone."""
+    world.log().write_bytes(b"one\n")
+    await world.capture()
+    replaced = world.recovery / "replaced"
+    replaced.mkdir()
+    (replaced / "mine").mkdir()
+    made: list[Path] = []
+    for number in range(KEPT + 2):
+        world.log().write_bytes(b"other %d\n" % number)
+        (world.log().parent / "link.jsonl").symlink_to(outside)
+        placed = await world.place()
+        assert placed.set_aside is not None
+        made.append(placed.set_aside)
+        deep = placed.set_aside / "a/b/c"
+        deep.mkdir(parents=True)
+        (deep / "out").symlink_to(outside)
+    before = snapshot(outside)
+    assert sorted(replaced.iterdir()) == sorted([*made[-KEPT:], replaced / "mine"])
+    assert [(path / "home/sessions/a.jsonl").read_bytes() for path in made[-KEPT:]] == [
+        b"other %d\n" % number for number in range(2, KEPT + 2)
+    ]
+    assert snapshot(outside) == before
+
+
+@pytest.mark.guarantee("CONT-5")
+async def test_old_replaced_files_that_cannot_be_removed_keep_nobody_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session is in place; the next restore tries again."""
+    world.log().write_bytes(b"one\n")
+    await world.capture()
+
+    def refuse(*_arguments: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("jamcore.continuity.replaced.remove_entry", refuse)
+        for number in range(KEPT + 1):
+            world.log().write_bytes(b"other %d\n" % number)
+            assert (await world.place()).source is ResumeSource.GENERATION
+    assert len(list((world.recovery / "replaced").iterdir())) == KEPT + 1
+    world.log().write_bytes(b"other\n")
+    await world.place()
+    assert len(list((world.recovery / "replaced").iterdir())) == KEPT
 
 
 @pytest.mark.guarantee("CONT-1")

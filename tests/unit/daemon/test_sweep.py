@@ -22,6 +22,8 @@ LEFT = (
     "change-requests/.01a2285d-83e1-7166-a0fd-6f63348fa195.partial/change.patch",
     f"{HOST}/.manifest.json.0123abcd.tmp",
     f"{HOST}/recovery/checkpoints/one/.complete.json.0123abcd.tmp",
+    f"{HOST}/recovery/staging/0",
+    f"{HOST}/recovery/staging/17",
     f"{REVIEW}/index-abc/index",
     f"{REVIEW}/HEAD.lock",
     f"{REVIEW}/refs/jam/base.lock",
@@ -34,6 +36,8 @@ KEPT = (
     "change-requests/01a2285d-83e1-7166-a0fd-6f63348fa195/change.patch",
     f"{HOST}/recovery/checkpoints/one/complete.json",
     f"{HOST}/recovery/packs/one.pack",
+    f"{HOST}/recovery/restoring",
+    f"{HOST}/recovery/replaced/01a2285d-83e1-7166-a0fd-6f63348fa195/home/sessions/a.jsonl",
     f"{REVIEW}/index",
     f"{REVIEW}/refs/jam/base",
     f"{REVIEW}/objects/ab/cdef",
@@ -54,6 +58,26 @@ def test_only_jam_s_own_temporary_names_are_removed(tmp_path: Path) -> None:
     assert sweep(tmp_path, Files()) == ()
     assert [name for name in LEFT if (tmp_path / name).exists()] == []
     assert [name for name in KEPT if not (tmp_path / name).exists()] == []
+
+
+@pytest.mark.guarantee("START-1", "CONT-5")
+def test_what_a_cut_restore_staged_goes_without_a_link_being_followed(tmp_path: Path) -> None:
+    """Links are staged as links: what they name stays, wherever it is."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").touch()
+    app = tmp_path / "app"
+    staging = app / HOST / "recovery/staging"
+    staging.mkdir(parents=True)
+    (staging / "0").symlink_to(outside)
+    (staging / "1").touch()
+    other = app / "runtime-hosts/01a2285d-83e1-7166-a0fd-6f63348fa196/recovery"
+    other.mkdir(parents=True)
+    (other / "staging").symlink_to(outside)
+    assert sweep(app, Files()) == ()
+    assert not staging.exists()
+    assert not (other / "staging").is_symlink()
+    assert (outside / "kept").exists()
 
 
 class Refusing(Files):
