@@ -30,7 +30,7 @@ PatchDigestOption = Annotated[
 ]
 DetachOption = Annotated[bool, typer.Option("--detach", "-d", help="Return at once; the work goes on in the daemon.")]
 EngineOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="What makes the sandbox. Default: the strongest healthy engine.")
+    str | None, typer.Option(metavar="NAME", help="What makes the sandbox. Default: the strongest healthy engine; `local` makes none.")
 ]
 ModelOption = Annotated[str | None, typer.Option(metavar="NAME", help="The model. Default: the agent's own.")]
 EndpointOption = Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from jamcore.cli.engines import engine_name
 from jamcore.cli.output import Output
 from jamcore.domain.changes import PATCH, ChangeDecision, ChangeRequest, Verdict
 from jamcore.domain.requests import RoomView
@@ -34,7 +35,7 @@ def show_rooms(output: Output, rooms: Iterable[RoomView]) -> None:
                 view.room.name,
                 str(view.room.id)[:SHORT_ID],
                 view.host.provider,
-                view.host.engine,
+                engine_name(view),
                 room_state(view),
                 view.last_turn.state if view.last_turn else None,
                 shortened(view.last_turn.text) if view.last_turn else None,
@@ -53,6 +54,7 @@ def show_room(output: Output, view: RoomView) -> None:
             ("agent", view.host.provider),
             ("model", view.session.model or "the agent's own"),
             ("engine", view.host.engine),
+            ("isolation", view.isolation),
             ("combination", view.host.cell),
             ("state", room_state(view)),
             ("workspace", view.workspace.path or view.workspace.guest_path),

@@ -27,6 +27,7 @@ from jamcore.control.schemas import (
     CellList,
     ChangeList,
     CredentialList,
+    EngineList,
     ErrorBody,
     ProviderList,
     RoomList,
@@ -47,6 +48,7 @@ from jamcore.domain.requests import (
     ChangeView,
     CredentialRow,
     DoctorReport,
+    EngineView,
     Health,
     InstalledToolchain,
     ProviderView,
@@ -88,6 +90,10 @@ class JamClient:
     async def doctor(self) -> DoctorReport:
         """Ask what this machine can do."""
         return await self._ask(DoctorReport, "/v1/doctor")
+
+    async def engines(self) -> tuple[EngineView, ...]:
+        """List engines, strongest first, and which one a room that names none gets."""
+        return (await self._ask(EngineList, "/v1/engines")).items
 
     async def shutdown(self) -> None:
         """Begin an orderly shutdown; returns when it has begun."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.records import Record
-from jamcore.domain.requests import CellRow, CredentialRow, ProviderView, RoomView
+from jamcore.domain.requests import CellRow, CredentialRow, EngineView, ProviderView, RoomView
 from jamcore.domain.sessions import Turn
 
 
@@ -47,6 +47,12 @@ class ProviderList(Record):
     """Every provider plugin, also those that were not loaded."""
 
     items: tuple[ProviderView, ...]
+
+
+class EngineList(Record):
+    """Every engine, strongest first."""
+
+    items: tuple[EngineView, ...]
 
 
 class CellList(Record):

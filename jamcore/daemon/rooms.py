@@ -195,6 +195,7 @@ class Rooms:
             session=records.session,
             host=records.host,
             workspace=records.workspace,
+            isolation=self._resolver.engines.isolation(records.host.engine),
             live=worker is not None,
             busy=worker is not None and worker.seat(records.session.id).running is not None,
             last_turn=records.last_turn,

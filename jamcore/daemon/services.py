@@ -15,6 +15,7 @@ from jamcore.domain.requests import (
     ChangeView,
     CredentialRow,
     DoctorReport,
+    EngineView,
     Health,
     InstalledToolchain,
     ProviderView,
@@ -37,6 +38,9 @@ class SystemService(Protocol):
 
     async def doctor(self) -> DoctorReport:
         """Look at engines, plugins, programs, credentials and limits. Read-only."""
+
+    async def engines(self) -> tuple[EngineView, ...]:
+        """Return every engine, strongest first, and which one a request without an engine gets (ENG-4). Read-only."""
 
     def shutdown(self) -> None:
         """Begin an orderly shutdown; returns at once."""

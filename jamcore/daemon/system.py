@@ -11,7 +11,7 @@ from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.options import DaemonOptions
 from jamcore.domain.ids import DaemonId
 from jamcore.domain.providers import ToolchainMissingError
-from jamcore.domain.requests import DoctorReport, FindingView, Health
+from jamcore.domain.requests import DoctorReport, EngineView, FindingView, Health
 from jamcore.domain.sandboxes import Finding
 from jamcore.plugins.manager import ProviderManager
 from jamcore.sandbox.toolchain import Toolchains
@@ -60,7 +60,7 @@ class SystemStatus:
         findings = [self._disk(), await self._git()]
         usable = False
         for health in await self._engines.health():
-            usable = usable or health.usable
+            usable = usable or (health.usable and self._engines.serves_unnamed(health.engine))
             findings.extend(health.findings)
         loaded = False
         for report in self._plugins.reports():
@@ -74,6 +74,10 @@ class SystemStatus:
         )
         views = tuple(FindingView(subject=f.subject, ok=f.ok, detail=f.detail, hint=f.hint) for f in findings)
         return DoctorReport(healthy=usable and loaded, findings=views)
+
+    async def engines(self) -> tuple[EngineView, ...]:
+        """Return every engine."""
+        return await self._engines.views()
 
     def shutdown(self) -> None:
         """Begin an orderly shutdown."""

@@ -36,11 +36,18 @@ class Placement(StrEnum):
 
 
 class Ability(StrEnum):
-    """What an engine can do beyond running processes; each has its own Protocol in the engine port."""
+    """What an engine can do beyond running processes; most have a Protocol of their own in the engine port.
+
+    Three say how a guest differs from one with a file system and a network of its own: HOST_PATHS (it sees each host directory at its
+    host path, so guest paths cannot be chosen), HOST_HOME (its home is a host directory too), HOST_NETWORK (its loopback is the host's).
+    """
 
     CLONE = "clone"
     ENVIRONMENT_FILES = "environment-files"
     FREEZE = "freeze"
+    HOST_HOME = "host-home"
+    HOST_NETWORK = "host-network"
+    HOST_PATHS = "host-paths"
     HOST_VIEW = "host-view"
     NETWORK_RULES = "network-rules"
     REACH = "reach"

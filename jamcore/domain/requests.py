@@ -127,6 +127,17 @@ class DoctorReport(Record):
     findings: tuple[FindingView, ...]
 
 
+class EngineView(Record):
+    """One engine: what stands between its guests and the host, whether it works here, and whether a request without an engine gets it."""
+
+    name: str
+    isolation: str
+    usable: bool
+    default: bool
+    detail: str
+    hint: str
+
+
 class CellRow(Record):
     """One legal cell of one provider, and which engines can run it here."""
 
@@ -159,12 +170,16 @@ class InstalledToolchain(Record):
 
 
 class RoomView(Record):
-    """A room with its live session, host and workspace, and its last turn."""
+    """A room with its live session, host and workspace, and its last turn.
+
+    ``isolation`` is its engine's class, "none" for host processes.
+    """
 
     room: Room
     session: RuntimeSession
     host: RuntimeHost
     workspace: SessionWorkspace
+    isolation: str = "unknown"
     live: bool
     busy: bool
     last_turn: Turn | None

@@ -10,6 +10,7 @@ from uuid import UUID
 import anyio
 import typer
 
+from jamcore.cli.engines import warn
 from jamcore.cli.events import EventView
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
@@ -73,6 +74,7 @@ class _Attached:
 
     def _greet(self, view: RoomView) -> None:
         self._output.note(f"{view.room.name}: {view.host.provider} in {view.host.engine}, {room_state(view)}", "bold")
+        warn(self._output, view)
         if not self._watch:
             self._output.note(HELP)
 

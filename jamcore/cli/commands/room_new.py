@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from jamcore.cli.engines import engine_for
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import (
@@ -51,6 +52,7 @@ def command(
     """
 
     async def work(session: Session) -> Exit:
+        client = session.client()
         request = room_request(
             session.ids.uuid(),
             provider,
@@ -59,7 +61,7 @@ def command(
             direct=direct,
             placement=placement,
             configuration=configuration,
-            engine=engine,
+            engine=await engine_for(session.output, client, engine),
             model=model,
             allow_dirty=allow_dirty,
             choice=endpoint(endpoint_url, endpoint_credential),
@@ -68,7 +70,6 @@ def command(
         async def still_starting() -> None:
             session.output.note("The sandbox is still starting. Ctrl-C again leaves; it goes on.", "bold")
 
-        client = session.client()
         with session.output.ticker.during(f"starting a sandbox for {provider}"):
             await client.health()  # a start has no deadline, so a daemon that is stuck is found out before
             view = await Interruptible(lambda: client.create_room(request), second_leaves(still_starting)).run()

@@ -10,6 +10,7 @@ from uuid import UUID
 import anyio
 import typer
 
+from jamcore.cli.engines import engine_for
 from jamcore.cli.exits import Exit
 from jamcore.cli.follow import TurnWatch, exit_of_turn
 from jamcore.cli.invoke import Session, invoke
@@ -66,11 +67,15 @@ def command(
             raise InvalidInputError(field="OBJECTIVE", problem="say what to do, in your words")
         identifier = session.ids.uuid()
         choice = endpoint(endpoint_url, endpoint_credential)
-        room = room_request(identifier, provider, repo=repo, engine=engine, model=model, allow_dirty=allow_dirty, choice=choice)
+        client = session.client()
+        engine_name = await engine_for(session.output, client, engine)
+        room = room_request(
+            identifier, provider, repo=repo, engine=engine_name, model=model, allow_dirty=allow_dirty, choice=choice
+        )
         request = RunRequest(
             id=identifier, turn_id=session.ids.uuid(), change_id=session.ids.uuid(), room=room, objective=objective
         )
-        return await _Run(session, session.client(), request).go(detach=detach)
+        return await _Run(session, client, request).go(detach=detach)
 
     invoke(work, json=json, directory=app_directory)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jamcore.control.routes.route import AnyRoute, Call, Route
-from jamcore.control.schemas import Accepted, CellList, CredentialList, ProviderList
+from jamcore.control.schemas import Accepted, CellList, CredentialList, EngineList, ProviderList
 from jamcore.domain.requests import CredentialRow, DoctorReport, Health, InstalledToolchain, SecretValue
 
 
@@ -15,6 +15,11 @@ async def health(call: Call) -> Health:
 async def doctor(call: Call) -> DoctorReport:
     """Look at what this machine can do."""
     return await call.services.system.doctor()
+
+
+async def engines(call: Call) -> EngineList:
+    """List engines."""
+    return EngineList(items=await call.services.system.engines())
 
 
 async def shutdown(call: Call) -> Accepted:
@@ -57,6 +62,7 @@ async def credential_forget(call: Call) -> Accepted:
 ROUTES: tuple[AnyRoute, ...] = (
     Route("GET", "/v1/health", "health", "Say who answers", health, Health),
     Route("GET", "/v1/doctor", "doctor", "What this machine can do, and what to do about each gap", doctor, DoctorReport),
+    Route("GET", "/v1/engines", "list_engines", "Engines, strongest first, and which one a room gets", engines, EngineList),
     Route("POST", "/v1/shutdown", "shutdown", "Begin an orderly shutdown", shutdown, Accepted, status=202),
     Route("GET", "/v1/providers", "list_providers", "Every provider plugin, also those not loaded", providers, ProviderList),
     Route("GET", "/v1/providers/cells", "list_cells", "The capability table", cells, CellList),

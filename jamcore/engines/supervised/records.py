@@ -16,7 +16,7 @@ import anyio
 from pydantic import ValidationError
 
 from jamcore.domain.records import Record
-from jamcore.domain.sandboxes import EngineUnknownError, SandboxSpec
+from jamcore.domain.sandboxes import EngineUnknownError, HostMount, SandboxSpec
 from jamcore.system.files import Files
 
 LEFTOVER_GRACE_S = 2.0
@@ -32,12 +32,17 @@ class RunningAs(Record):
 
 
 class SandboxRecord(Record):
-    """One sandbox: ``running`` is the outer process, ``init`` the sandbox's process 1, whose end is the end of everything in it."""
+    """One sandbox.
+
+    ``running`` is the outer process, ``init`` the sandbox's process 1, whose end is the end of everything in it. ``mark`` is what the
+    programs carry of an engine that has no process 1.
+    """
 
     schema_version: Literal[1] = 1
     spec: SandboxSpec
     running: RunningAs | None = None
     init: RunningAs | None = None
+    mark: str = ""
 
 
 class SandboxRecords:
@@ -103,8 +108,16 @@ class SandboxRecords:
 
 def _mapped(spec: SandboxSpec, change: Callable[[str], str]) -> SandboxSpec:
     """Return the specification with ``change`` applied to each directory that is Jam's own."""
-    mounts = (m.model_copy(update={"host_path": change(m.host_path)}) if m.owned else m for m in spec.mounts)
-    return spec.model_copy(update={"guest_disk": change(spec.guest_disk), "mounts": tuple(mounts)})
+    return spec.model_copy(
+        update={"guest_disk": change(spec.guest_disk), "mounts": tuple(_moved(m, change) if m.owned else m for m in spec.mounts)}
+    )
+
+
+def _moved(mount: HostMount, change: Callable[[str], str]) -> HostMount:
+    """Move a mount with its host path; where the guest sees that very path, what it sees moves too."""
+    moved = change(mount.host_path)
+    seen = moved if mount.guest_path == mount.host_path else mount.guest_path
+    return mount.model_copy(update={"host_path": moved, "guest_path": seen})
 
 
 def running_as(pid: int) -> RunningAs | None:

@@ -72,6 +72,7 @@ from jamcore.domain.requests import (
     ChangeView,
     CredentialRow,
     DoctorReport,
+    EngineView,
     FindingView,
     Health,
     InstalledToolchain,
@@ -137,6 +138,7 @@ class Conversation:
             session=self.session,
             host=self.host,
             workspace=self.workspace,
+            isolation="none" if self.host.engine == "local" else "namespace",
             live=self.live,
             busy=any(turn.state in {TurnState.ACCEPTED, TurnState.RUNNING} for turn in turns),
             last_turn=turns[-1] if turns else None,
@@ -223,6 +225,13 @@ class FakeSystem(Part):
                 FindingView(subject="engine bubblewrap", ok=True, detail="version 0.11", hint=""),
                 FindingView(subject="credential openai", ok=False, detail="absent", hint="Run `jam credential set openai`."),
             ),
+        )
+
+    async def engines(self) -> tuple[EngineView, ...]:
+        await self.fake.note("engines")
+        return (
+            EngineView(name="bubblewrap", isolation="namespace", usable=True, default=True, detail="version 0.11", hint=""),
+            EngineView(name="local", isolation="none", usable=True, default=False, detail="no sandbox", hint=""),
         )
 
     def shutdown(self) -> None:

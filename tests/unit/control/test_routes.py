@@ -42,6 +42,7 @@ def rows() -> tuple[Row, ...]:
     return (
         Row("health", "GET", "/v1/health", "", 200, "health"),
         Row("doctor", "GET", "/v1/doctor", "", 200, "doctor"),
+        Row("list_engines", "GET", "/v1/engines", "", 200, "engines"),
         Row("list_providers", "GET", "/v1/providers", "", 200, "providers"),
         Row("list_cells", "GET", "/v1/providers/cells", "", 200, "cells"),
         Row("install_provider", "POST", "/v1/providers/codex/install", "", 200, "install"),

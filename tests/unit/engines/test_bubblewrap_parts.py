@@ -21,8 +21,9 @@ from jamcore.domain.sandboxes import (
 )
 from jamcore.engines.bubblewrap import classify, launch
 from jamcore.engines.bubblewrap.identity import FIRST_UID, UIDS, give, host_user
-from jamcore.engines.bubblewrap.specification import require_possible, require_real_directories
+from jamcore.engines.bubblewrap.specification import require_possible
 from jamcore.engines.supervised.clone import make_clone
+from jamcore.engines.supervised.directories import require_real_directories
 from jamcore.engines.supervised.guest import frames
 from jamcore.engines.supervised.records import RunningAs, SandboxRecord, SandboxRecords, open_process, running_as
 from jamcore.system.files import Files
@@ -128,10 +129,10 @@ def test_a_mount_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
         mount = HostMount(host_path=str(tmp_path / path), guest_path="/jam/work", access=Access.READ_WRITE)
         spec = SandboxSpec(name="x", guest_disk=str(tmp_path), mounts=(mount,))
         if fine:
-            require_real_directories(spec)
+            require_real_directories(spec, engine="bubblewrap")
         else:
             with pytest.raises(EngineFailedError):
-                require_real_directories(spec)
+                require_real_directories(spec, engine="bubblewrap")
 
 
 def test_a_damaged_record_is_unknown_and_never_absent(tmp_path: Path) -> None:

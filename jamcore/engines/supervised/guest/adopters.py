@@ -45,7 +45,8 @@ class Adopter:
 class Adopters:
     """All of them, and the descriptors that the loop watches."""
 
-    def __init__(self) -> None:
+    def __init__(self, realm: processes.Realm) -> None:
+        self.realm = realm
         self.all: dict[int, Adopter] = {}
         self.idle: list[Adopter] = []
         self.poll = select.epoll()
@@ -159,16 +160,15 @@ class Adopters:
             return
         one.rounds += 1
         if one.rounds > GENTLE_ROUNDS:
-            processes.while_all_stand(lambda: self._kill_below(one))
+            processes.while_all_stand(self.realm, lambda: self._kill_below(one))
         else:
             self._kill_below(one)
         processes.send(one.pid, signal.SIGCONT)  # the guest may have stopped it, and so may a freeze
         if time.monotonic() > one.deadline:
             processes.send(one.pid, signal.SIGKILL)
 
-    @staticmethod
-    def _kill_below(one: Adopter) -> None:
-        for pid in processes.below(one.pid, processes.scan()):
+    def _kill_below(self, one: Adopter) -> None:
+        for pid in processes.below(one.pid, self.realm.scan()):
             processes.send(pid, signal.SIGKILL)
 
 

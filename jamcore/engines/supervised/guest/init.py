@@ -1,4 +1,4 @@
-"""Process 1 of a bubblewrap sandbox (SEC-5). Standard library only.
+"""The supervisor of a sandbox's programs (SEC-5): process 1 of its namespace, or the root of its tree. Standard library only.
 
 It is reached over one socket pair that was connected before it started; nothing listens. Descriptors come from the host and never go
 there. When the socket ends, or says nonsense, the daemon is gone: everything is killed and the sandbox with it.
@@ -20,7 +20,7 @@ import sys
 from typing import NoReturn
 
 from jamcore.engines.supervised.guest import adopter, frames, processes
-from jamcore.engines.supervised.guest.adopters import Adopter, Adopters, become_helper
+from jamcore.engines.supervised.guest.adopters import PR_SET_CHILD_SUBREAPER, Adopter, Adopters, become_helper
 
 TICK_S = 0.003
 FORWARDER_STARTS = 50
@@ -30,13 +30,14 @@ PR_SET_DUMPABLE = 4
 class Init:
     """The loop. One thread; nothing in it blocks for long."""
 
-    def __init__(self, control: socket.socket, relay: socket.socket | None, ports: list[int]) -> None:
+    def __init__(self, realm: processes.Realm, control: socket.socket, relay: socket.socket | None, ports: list[int]) -> None:
+        self.realm = realm
         self.control = control
         self.relay = relay
         self.ports = ports
         self.received = b""
         self.descriptors: list[int] = []
-        self.adopters = Adopters()
+        self.adopters = Adopters(realm)
         self.adopters.on_report = self.on_report
         self.stopped_before: set[int] = set()
         self.lost: list[Adopter] = []
@@ -70,6 +71,11 @@ class Init:
             if lack and not events:
                 adopters.prepare()
 
+    def end_everything(self) -> NoReturn:
+        """End everyone, then this process."""
+        self.realm.end()
+        os._exit(0)
+
     # ------------------------------------------------------------------ the host
 
     def tell(self, verb: str, ident: int, number: int = 0) -> None:
@@ -77,7 +83,7 @@ class Init:
         try:
             self.control.sendall(frames.pack(verb, ident, number))
         except OSError:
-            end_everything()
+            self.end_everything()
 
     def on_control(self) -> None:
         """Take what the host sent."""
@@ -85,14 +91,14 @@ class Init:
             data, descriptors = frames.receive(self.control, 1 << 12)
             found, self.received = frames.unpack(self.received + data)
         except (OSError, ValueError):
-            end_everything()
+            self.end_everything()
         if not data:
-            end_everything()
+            self.end_everything()
         self.descriptors.extend(descriptors)
         for verb, ident, number, count in found:
             taken, self.descriptors = self.descriptors[:count], self.descriptors[count:]
             if len(taken) != count:
-                end_everything()
+                self.end_everything()
             try:
                 self.handle(verb, ident, number, taken)
             finally:
@@ -112,15 +118,15 @@ class Init:
             if one is not None:
                 self.adopters.kill(one)
         elif verb == frames.FREEZE:
-            count, self.stopped_before = processes.freeze(self.own())
+            count, self.stopped_before = processes.freeze(self.realm, self.own())
             self.tell(frames.FROZEN, ident, count)
         elif verb == frames.THAW:
-            processes.thaw(self.stopped_before)
+            processes.thaw(self.realm, self.stopped_before)
             self.tell(frames.THAWED, ident)
         elif verb == frames.PING:
             self.tell(frames.PONG, ident, frames.VERSION)
         else:
-            end_everything()
+            self.end_everything()
 
     # ------------------------------------------------------------------ programs
 
@@ -157,11 +163,11 @@ class Init:
         found: list[int] = []
 
         def look() -> None:
-            found.extend(processes.strangers(self.own(), processes.scan()))
+            found.extend(processes.strangers(self.realm, self.own(), self.realm.scan()))
             for pid in found:
                 processes.send(pid, signal.SIGKILL)
 
-        processes.while_all_stand(look)
+        processes.while_all_stand(self.realm, look)
         self.clean_looks = 0 if found else self.clean_looks + 1
         if self.clean_looks < 2:
             return
@@ -217,12 +223,6 @@ class Init:
                 os._exit(1)
 
 
-def end_everything() -> NoReturn:
-    """The kernel kills the rest when process 1 ends; the signal only makes it sooner."""
-    processes.everyone(signal.SIGKILL)
-    os._exit(0)
-
-
 def bound(what: int, wanted: int) -> None:
     """Set a limit, or the hard one that is there already where it is lower."""
     _, hard = resource.getrlimit(what)
@@ -233,13 +233,19 @@ def bound(what: int, wanted: int) -> None:
 def main() -> None:
     """Run from the command line: two descriptors, the limit of processes, and the ports to carry."""
     control_number, relay_number, limit, ports = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    if os.getpid() == 1:
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        realm = processes.Realm()
+    else:  # beside its programs on one system, as the same user: nothing is hidden from them anyway
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        realm = processes.Tree()
     # No default action that a guest could provoke may ever run in process 1.
     for number in adopter.SIGNALS:
         if number != signal.SIGCHLD:
             signal.signal(number, signal.SIG_IGN)
     bound(resource.RLIMIT_CORE, 0)
-    bound(resource.RLIMIT_NPROC, limit)
+    if limit > 0:  # the limit counts a user's processes, so a shared user has none
+        bound(resource.RLIMIT_NPROC, limit)
     control = socket.socket(fileno=control_number)
     control.set_inheritable(False)
     relay = None
@@ -247,4 +253,4 @@ def main() -> None:
         relay = socket.socket(fileno=relay_number)
         relay.set_inheritable(False)
     gc.disable()
-    Init(control, relay, [int(port) for port in ports.split(",") if port]).run()
+    Init(realm, control, relay, [int(port) for port in ports.split(",") if port]).run()

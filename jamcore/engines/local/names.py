@@ -1,0 +1,3 @@
+"""The engine's own name."""
+
+ENGINE = "local"
