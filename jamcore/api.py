@@ -57,6 +57,7 @@ from jamcore.domain.providers import (
 )
 from jamcore.domain.records import Record
 from jamcore.domain.sandboxes import (
+from jamcore.domain.resources import Holding, Limit, LimitNotHeldError, Means, require_held
     Access,
     CloneSource,
     EngineFailedError,
@@ -86,6 +87,7 @@ from jamcore.engines.port import (
     GuestProcess,
     HostView,
     Reaches,
+    LimitsResources,
 )
 from jamcore.plugins.hookspecs import hookimpl
 from jamcore.plugins.jsonrpc import LineClient, RemoteError
@@ -135,13 +137,18 @@ __all__ = [
     "HostMount",
     "HostView",
     "InvalidInputError",
+    "Holding",
     "InventoryItem",
     "Isolation",
     "JamError",
     "LineClient",
     "Message",
     "Notice",
+    "Limit",
+    "LimitNotHeldError",
+    "LimitsResources",
     "Placement",
+    "Means",
     "PlacementAnswer",
     "PlacementRequest",
     "PlanContext",
@@ -182,3 +189,4 @@ __all__ = [
     "hookimpl",
     "provider_identity",
 ]
+    "require_held",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,6 +14,9 @@ from jamcore.domain.plan import Toolchain
 from jamcore.domain.providers import CredentialMissingError
 from jamcore.domain.requests import RoomRequest
 from jamcore.plugins.manager import ProviderManager
+from jamcore.domain.resources import demanded, require_held, with_defaults
+from jamcore.domain.sandboxes import Resources
+from jamcore.engines.port import Engine, LimitsResources
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.runtime.allocator import Resolved
 from jamcore.sandbox.planning import EngineFacts
@@ -47,6 +50,7 @@ class Resolver:
     toolchains: Toolchains
     credentials: Credentials
 
+    resources: Resources = field(default_factory=Resources)
     async def resolve(self, request: RoomRequest) -> Resolved:
         """Look at everything the request names.
 
@@ -57,7 +61,8 @@ class Resolver:
             CredentialMissingError, ToolchainMissingError: A readiness gate.
         """
         hooks = self.plugins.provider(request.provider)
-        engine = EngineFacts.of(await self.engines.choose(request.engine))
+        chosen = await self.engines.choose(request.engine)
+        engine = EngineFacts.of(chosen)
         table = self.plugins.table()
         cell = Cell(configuration=request.configuration, workspace=request.workspace, placement=request.placement)
         table.require(request.provider, cell, engine=engine.name, abilities=engine.abilities)
@@ -69,6 +74,8 @@ class Resolver:
         return Resolved(
             request=request,
             hooks=hooks,
+        resources = with_defaults(request.resources, self.resources)
+        await require_limits(chosen, resources)
             engine=engine,
             table=table,
             toolchain=self._toolchain(hooks),
@@ -78,6 +85,7 @@ class Resolver:
 
     async def _repository(self, request: RoomRequest) -> RepositoryFacts | None:
         if request.workspace is not WorkspaceSource.PRIVATE_HOST_CLONE or request.path is None:
+            resources=resources,
             return None
         return await inspect_repository(Path(request.path), allow_dirty=request.allow_dirty)
 
@@ -98,3 +106,14 @@ class Resolver:
         report = await hooks.check_credentials(self.credentials.view(spec.name))
         if not report.ready:
             raise CredentialMissingError(credential=spec.name, variables=spec.environment_names)
+
+
+async def require_limits(engine: Engine, resources: Resources) -> None:
+    """Accept limits that the engine can hold on this machine now (CAP-4).
+
+    Raises:
+        LimitNotHeldError: One that it cannot.
+    """
+    if demanded(resources):
+        holdings = await engine.holdings() if isinstance(engine, LimitsResources) else ()
+        require_held(resources, holdings, engine=engine.name)

@@ -13,6 +13,7 @@ from jamcore.domain.cells import Cell, Configuration, Placement, WorkspaceSource
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
 from jamcore.domain.records import Record
+from jamcore.domain.sandboxes import Resources
 from jamcore.domain.sessions import Room, RuntimeHost, RuntimeSession, SessionWorkspace, Turn
 
 
@@ -45,6 +46,7 @@ class RoomRequest(Record):
     model: str | None = None
     approvals: ApprovalPolicy = ApprovalPolicy.NEVER
     endpoint: EndpointChoice | None = None
+    resources: Resources = Resources()
 
 
 class TurnRequest(Record):

@@ -6,8 +6,20 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import ClassVar
 
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+
 from jamcore.domain.errors import FaultError, RefusalError
 from jamcore.domain.records import Record
+
+LEAST_CPUS, MOST_CPUS = 0.01, 4096.0
+"""The kernel shares processors out in slices of at least 1 ms of 100 ms."""
+LEAST_MEMORY_BYTES = 64 << 20
+"""Process 1 and one small program need 30 MiB; below this a sandbox only fails in ways that are hard to read."""
+LEAST_PROCESSES, MOST_PROCESSES = 16, 1 << 22
+"""Process 1 and its helpers are five; the kernel has no more than four million numbers."""
+LEAST_DISK_BYTES = 16 << 20
+MOST_BYTES = 1 << 50
+"""A petabyte: more is a typing error."""
 
 
 class Isolation(IntEnum):
@@ -56,12 +68,25 @@ class CloneSource(Record):
 
 
 class Resources(Record):
-    """Upper bounds of a sandbox; ``None`` means the engine's default."""
+    """Upper bounds of a sandbox; ``None`` means the engine's default.
 
-    memory_bytes: int | None = None
-    cpus: float | None = None
-    processes: int | None = None
-    disk_bytes: int | None = None
+    All are of the whole sandbox but ``memory_per_process_bytes``, which bounds the address space of each process: many engines can hold
+    that where they cannot hold a sandbox's memory, and it is never taken for it.
+    """
+
+    memory_bytes: int | None = Field(None, ge=LEAST_MEMORY_BYTES, le=MOST_BYTES)
+    cpus: float | None = Field(None, ge=LEAST_CPUS, le=MOST_CPUS, allow_inf_nan=False)
+    processes: int | None = Field(None, ge=LEAST_PROCESSES, le=MOST_PROCESSES)
+    disk_bytes: int | None = Field(None, ge=LEAST_DISK_BYTES, le=MOST_BYTES)
+    memory_per_process_bytes: int | None = Field(None, ge=LEAST_MEMORY_BYTES, le=MOST_BYTES)
+
+    @model_serializer(mode="wrap")
+    def _as_it_was_stored(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what came after the first plans were stored, where it is not used: their canonical form never changes."""
+        data: dict[str, object] = handler(self)
+        if self.memory_per_process_bytes is None:
+            del data["memory_per_process_bytes"]
+        return data
 
 
 class SandboxSpec(Record):

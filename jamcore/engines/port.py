@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from jamcore.domain.cells import Ability
+from jamcore.domain.resources import Holding
 from jamcore.domain.sandboxes import (
     CloneSource,
     EngineHealth,
@@ -161,6 +162,18 @@ class Clones(Protocol):
         """
 
 
+@runtime_checkable
+class LimitsResources(Protocol):
+    """RESOURCES: ``SandboxSpec.resources`` is honoured by ``create`` and ``start``, or refused."""
+
+    async def holdings(self) -> tuple[Holding, ...]:
+        """Say for each limit whether it holds on this machine now, and by which means. Read-only; never raises.
+
+        Called before a creation and by the doctor. What is not held here, ``create`` and ``start`` refuse with
+        :class:`~jamcore.domain.resources.LimitNotHeldError` before they make anything: a limit is a promise, never an attempt.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class EngineContext:
     """What the daemon gives an engine: private directories that it owns, and the user its guests should run as.
@@ -193,6 +206,7 @@ __all__ = [
     "Freezes",
     "GuestProcess",
     "HostView",
+    "LimitsResources",
     "Proves",
     "Reaches",
 ]

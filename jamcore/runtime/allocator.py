@@ -7,7 +7,7 @@ ones join it if they ask for the same (SHARE-3). Two first rooms at once: the da
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from jamcore.domain.operations import Operation, OperationKind, OperationState
 from jamcore.domain.plan import Plan, RuntimeHostOwner, Toolchain
 from jamcore.domain.providers import PlacementAnswer, PlacementRequest
 from jamcore.domain.requests import RoomRequest
+from jamcore.domain.sandboxes import Resources
 from jamcore.domain.sessions import (
     Agent,
     Binding,
@@ -49,6 +50,7 @@ class Resolved:
     toolchain: Toolchain | None
     path: str | None
     commit: str | None
+    resources: Resources = field(default_factory=Resources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ class Allocator:
             path=asked.path,
             commit=asked.commit,
             endpoint=request.endpoint,
+            resources=asked.resources,
             toolchain=asked.toolchain,
         )
 

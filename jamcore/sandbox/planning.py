@@ -34,6 +34,7 @@ from jamcore.domain.provider_rules import contribution_problems, origin_problem,
 from jamcore.domain.providers import ProviderDescription, ToolchainMissingError
 from jamcore.domain.records import Record
 from jamcore.domain.requests import EndpointChoice
+from jamcore.domain.resources import require_held
 from jamcore.domain.sandboxes import Access, Isolation, Resources
 from jamcore.engines.port import Engine
 from jamcore.plugins.provider import ProviderHooks
@@ -121,6 +122,7 @@ def build_plan(
 
     Raises:
         UnknownProviderError, NoSuchCellError, EngineLacksAbilityError: The combination is not legal here (CAP-4).
+        LimitNotHeldError: A limit is demanded of an engine that limits nothing.
         InvalidInputError: The workspace's path is absent, or there without need (CAP-7).
         PlanRefusedError: The named part cannot become part of a plan.
         ToolchainMissingError: The provider's program is not installed.
@@ -129,6 +131,8 @@ def build_plan(
     cell = table.require(provider, _cell(inputs), engine=engine.name, abilities=engine.abilities)
     _require_owner(inputs)
     _require_isolation(inputs, engine)
+    if Ability.RESOURCES not in engine.abilities:
+        require_held(inputs.resources, (), engine=engine.name)
     context = plan_context(provider, cell, engine.abilities)
     if problems := contribution_problems(contribution, context):
         raise PlanRefusedError(part=f"contribution of {provider}", problem="; ".join(problems))

@@ -45,7 +45,7 @@ def test_the_one_reviewed_transition(stored: Plan, asked: Plan, match: PlanMatch
 @pytest.mark.guarantee("OWN-4")
 def test_the_transition_allows_no_other_difference() -> None:
     """Anything else that differs makes it another plan."""
-    changed = BY_HOST.model_copy(update={"resources": Resources(processes=7)})
+    changed = BY_HOST.model_copy(update={"resources": Resources(processes=70)})
     assert match_plans(BY_SESSION, changed) is PlanMatch.DIFFERENT
     assert match_plans(BY_HOST, changed) is PlanMatch.DIFFERENT
 

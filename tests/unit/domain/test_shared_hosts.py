@@ -52,6 +52,7 @@ FROM_REQUEST = {
     "workspace": "cell",
     "placement": "cell",
     "endpoint": "endpoint",
+    "resources": "resources",
     "model": "model",
 }
 NEVER_AN_INPUT = {
