@@ -16,7 +16,7 @@ from jamcore.control.schemas import DaemonRecord
 from jamcore.control.sockets import forget, listen, runtime_directory, socket_path
 from jamcore.control.versions import API_VERSION, jam_version
 from jamcore.daemon.services import Services
-from jamcore.domain.limits import FINALISE_TIMEOUT_S
+from jamcore.domain.limits import DEFAULTS, Limits
 from jamcore.system.files import Files
 
 KEEPALIVE_S = 75.0
@@ -30,12 +30,13 @@ async def serving(
     app_directory: Path,
     files: Files,
     runtime: Path | None = None,
-    finish_within_s: float = FINALISE_TIMEOUT_S,
+    limits: Limits = DEFAULTS,
 ) -> AsyncIterator[Path]:
     """Serve while the block runs, and yield the socket's path. The caller holds the lock of the app directory (OWN-7).
 
-    At the end new requests are refused, streams end by themselves, and what is being answered gets ``finish_within_s`` seconds. A client
-    that goes away never cancels what it asked for (CTRL-4).
+    At the end new requests are refused, streams end by themselves, and what is being answered gets as long as the hosts have for their own
+    end, which runs at the same time. Whatever does not end by then is cut off, in time for what the daemon closes after this. A client that
+    goes away never cancels what it asked for (CTRL-4).
 
     Raises:
         UnsafeRuntimeDirectoryError: The directory for the socket is not private.
@@ -50,7 +51,7 @@ async def serving(
         access_log=None,
         handler_cancellation=False,
         keepalive_timeout=KEEPALIVE_S,
-        shutdown_timeout=finish_within_s,
+        shutdown_timeout=limits.finalise_s,
     )
     try:
         await runner.setup()
@@ -58,8 +59,9 @@ async def serving(
         write_record(app_directory, record, files)
         yield path
     finally:
-        # A cancelled caller still leaves nothing behind; the application's own bound ends the wait.
-        with anyio.move_on_after(finish_within_s + 5.0, shield=True):
+        # A cancelled caller still leaves nothing behind. What would not end by itself, and then not when it was cancelled, is left to the
+        # end of the process: half of what the daemon has beyond a finalisation stays for the engines and the store.
+        with anyio.move_on_after((limits.finalise_s + limits.forced_exit_s) / 2, shield=True):
             remove_record(app_directory, record, files)
             await runner.cleanup()
         forget(path, listener)

@@ -19,6 +19,8 @@ HEARTBEAT_S = 15.0
 """A comment this often tells both sides that the other lives, and keeps intermediaries from closing an idle stream."""
 SLOW_READER_S = 30.0
 """One write may wait this long for the reader. Then the stream is cut: it costs the reader nothing, as every event is numbered."""
+PARTING_S = 2.0
+"""The end mark of a daemon that stops may wait this long for the reader: without it the stream is cut, which costs as little."""
 MAX_SEQ = (1 << 63) - 1
 _SEQ_DIGITS = len(str(MAX_SEQ))
 
@@ -91,8 +93,9 @@ class RoomStream:
                 tasks.start_soon(_cancel_when, request.app[STOPPING], tasks.cancel_scope)
                 end = await self._pump(events, response)
                 tasks.cancel_scope.cancel()
-            await self._write(response, end)
-            await response.write_eof()
+            with anyio.fail_after(PARTING_S if request.app[STOPPING].is_set() else self._slow_reader_s):
+                await self._write(response, end)
+                await response.write_eof()
 
     async def _pump(self, events: AsyncIterator[RoomEvent], response: web.StreamResponse) -> bytes:
         """Send the events; return the mark that ends the stream."""

@@ -16,6 +16,7 @@ from jamcore.journal.runner import Runner
 from jamcore.journal.steps import Action
 from jamcore.runs.change_action import ChangeIntent, ChangeSources
 from jamcore.runs.change_request import PATCH
+from jamcore.runtime.gate import StopGate
 from jamcore.store import Store
 
 SHOWN_BYTES = 1 << 20
@@ -25,18 +26,29 @@ SHOWN_BYTES = 1 << 20
 class Changes:
     """See :class:`~jamcore.daemon.services.ChangeService`."""
 
-    def __init__(self, app: Path, *, store: Store, runner: Runner, action: Action[ChangeIntent], sources: ChangeSources) -> None:
+    def __init__(
+        self,
+        app: Path,
+        *,
+        store: Store,
+        runner: Runner,
+        action: Action[ChangeIntent],
+        sources: ChangeSources,
+        gate: StopGate,
+    ) -> None:
         self._app = app
         self._store = store
         self._runner = runner
         self._action = action
         self._sources = sources
+        self._gate = gate
 
     async def build(self, ref: str, identifier: UUID) -> ChangeRequest:
         """Build the package and record it, as a journaled action: what is cut is finished by an exact retry or the next start.
 
         Raises:
             ConflictError: The id belongs to another room's change request.
+            DaemonStoppingError: The daemon is being stopped; the next start finishes it.
             JamError, OSError: The work tree cannot be read, or the disk refused.
         """
         records = await self._store.read(lambda repos: room_records(repos, repos.rooms.find(ref)))
@@ -46,7 +58,8 @@ class Changes:
             return known
         intent = ChangeIntent(id=identifier, room_id=records.room.id, session_id=records.session.id)
         await self._sources.review(intent)  # a work tree that cannot be reached is refused before anything is begun
-        await self._runner.run(self._action, identifier, intent)
+        with self._gate.until_stop("build a change request"):
+            await self._runner.run(self._action, identifier, intent)
         return await self._store.read(lambda repos: repos.changes.find(str(identifier)))
 
     async def list(self) -> tuple[ChangeRequest, ...]:

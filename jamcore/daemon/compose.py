@@ -30,7 +30,8 @@ from jamcore.runs.change_action import change_action
 from jamcore.runs.change_request import ChangeBuilder
 from jamcore.runtime.allocator import Allocator
 from jamcore.runtime.feed import RoomFeed
-from jamcore.runtime.pool import worker_pool
+from jamcore.runtime.gate import StopGate
+from jamcore.runtime.pool import WorkerPool, worker_pool
 from jamcore.runtime.provision import SessionProvisioner
 from jamcore.runtime.worktree import WorkTrees
 from jamcore.sandbox.toolchain import Toolchains
@@ -58,13 +59,9 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
                 daemon_id=identity,
             )
         )
-        plugins = ProviderManager()
-        await plugins.load()
+        plugins = await _plugins()
         engines = await _open_engines(stack, options)
-        credentials = Credentials(options.app, files=options.files, environment=options.environment)
-        for name in plugins.names():
-            if spec := plugins.provider(name).description.credential:
-                credentials.know(spec)
+        credentials = _credentials(options, plugins)
         toolchains = Toolchains(options.app, files=options.files, wheel_directory=options.wheel_directory)
         feed = RoomFeed(store)
         work_trees = WorkTrees(app=options.app, files=options.files)
@@ -76,10 +73,12 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
         )
         tasks = await stack.enter_async_context(owned_tasks())
         stack.callback(tasks.cancel_scope.cancel)
-        pool = await stack.enter_async_context(worker_pool(hosts.make, limits=options.limits))
+        gate = StopGate()
+        pool = await stack.enter_async_context(worker_pool(hosts.make, gate=gate, limits=options.limits))
         status = SystemStatus(
             options, identity=identity, engines=engines, plugins=plugins, toolchains=toolchains, credentials=credentials
         )
+        tasks.start_soon(_end_at_once, status, pool)
         rooms = Rooms(
             store=store,
             feed=feed,
@@ -88,6 +87,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             allocator=Allocator(store=store, clock=options.clock, ids=options.ids),
             provisioner=provisioner,
             clock=options.clock,
+            gate=gate,
         )
         journal = StoreJournal(store)
         runner = Runner(journal, options.crash)
@@ -95,7 +95,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
         action = change_action(ChangeBuilder(options.app, files=options.files, crash=options.crash), sources)
         actions = ActionRegistry()
         actions.register(action)
-        changes = Changes(options.app, store=store, runner=runner, action=action, sources=sources)
+        changes = Changes(options.app, store=store, runner=runner, action=action, sources=sources, gate=gate)
         runs = Runs(store=store, rooms=rooms, changes=changes, feed=feed, tasks=tasks)
         recovery = Recovery(
             options,
@@ -109,12 +109,34 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
         status.remember(await start_up(recovery.steps()))
         yield Services(
             system=status,
-            providers=Providers(plugins=plugins, engines=engines, toolchains=toolchains),
+            providers=Providers(plugins=plugins, engines=engines, toolchains=toolchains, gate=gate),
             credentials=credentials,
             rooms=rooms,
             runs=runs,
             changes=changes,
         )
+
+
+async def _plugins() -> ProviderManager:
+    """Load every installed provider plugin; one that cannot be loaded is reported, not fatal."""
+    plugins = ProviderManager()
+    await plugins.load()
+    return plugins
+
+
+def _credentials(options: DaemonOptions, plugins: ProviderManager) -> Credentials:
+    """Return the daemon's secrets, told what every loaded plugin needs."""
+    credentials = Credentials(options.app, files=options.files, environment=options.environment)
+    for name in plugins.names():
+        if spec := plugins.provider(name).description.credential:
+            credentials.know(spec)
+    return credentials
+
+
+async def _end_at_once(status: SystemStatus, pool: WorkerPool) -> None:
+    """Begin the end of all work when the stop is asked for, not when the last client has had its answer (START-4)."""
+    await status.stopped()
+    await pool.stop_all()
 
 
 async def _open_engines(stack: AsyncExitStack, options: DaemonOptions) -> EngineHouse:

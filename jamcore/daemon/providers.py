@@ -6,16 +6,18 @@ from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.domain.providers import PluginReport, ToolchainMissingError
 from jamcore.domain.requests import CellRow, InstalledToolchain, ProviderView
 from jamcore.plugins.manager import ProviderManager
+from jamcore.runtime.gate import StopGate
 from jamcore.sandbox.toolchain import Toolchains
 
 
 class Providers:
     """See :class:`~jamcore.daemon.services.ProviderService`."""
 
-    def __init__(self, *, plugins: ProviderManager, engines: EngineHouse, toolchains: Toolchains) -> None:
+    def __init__(self, *, plugins: ProviderManager, engines: EngineHouse, toolchains: Toolchains, gate: StopGate) -> None:
         self._plugins = plugins
         self._engines = engines
         self._toolchains = toolchains
+        self._gate = gate
 
     async def cells(self) -> tuple[CellRow, ...]:
         """Return the table, with the engines whose abilities suffice for each cell."""
@@ -35,11 +37,13 @@ class Providers:
         Raises:
             UnknownProviderError: No such provider.
             ToolchainMissingError: It has none, or none for this machine.
+            DaemonStoppingError: The daemon is being stopped; nothing half-installed is left.
         """
         spec = self._plugins.provider(provider).description.toolchain
         if spec is None:
             raise ToolchainMissingError(provider=provider, problem="the plugin names no program to install")
-        return await self._toolchains.install(provider, spec)
+        with self._gate.until_stop(f"install the program of {provider}"):
+            return await self._toolchains.install(provider, spec)
 
     def _view(self, report: PluginReport) -> ProviderView:
         loaded = report.state == "loaded" and report.name in self._plugins.names()

@@ -19,6 +19,7 @@ from jamcore.domain.requests import RoomRequest, RoomView, SessionInspection, St
 from jamcore.domain.sessions import TURN, Turn, TurnState
 from jamcore.runtime.allocator import Allocator, require_same_request
 from jamcore.runtime.feed import RoomFeed
+from jamcore.runtime.gate import StopGate
 from jamcore.runtime.pool import WorkerPool
 from jamcore.runtime.provision import SessionProvisioner
 from jamcore.runtime.turns import settle_turn
@@ -60,6 +61,7 @@ class Rooms:
         allocator: Allocator,
         provisioner: SessionProvisioner,
         clock: Clock,
+        gate: StopGate,
     ) -> None:
         self._store = store
         self._feed = feed
@@ -68,6 +70,7 @@ class Rooms:
         self._allocator = allocator
         self._provisioner = provisioner
         self._clock = clock
+        self._gate = gate
         self._creating: dict[UUID, anyio.Lock] = {}
 
     async def create(self, request: RoomRequest) -> RoomView:
@@ -77,7 +80,9 @@ class Rooms:
             if found is not None:
                 require_same_request(found, request)
             else:
-                allocation = await self._allocator.allocate(await self._resolver.resolve(request))
+                with self._gate.until_stop("make a room"):
+                    resolved = await self._resolver.resolve(request)
+                allocation = await self._allocator.allocate(resolved)
                 await self._provisioner.provision(allocation.operation.id)
         return await self.resume(str(request.id))
 

@@ -79,19 +79,22 @@ def run(settings: Settings, environ: Mapping[str, str]) -> None:
         owning(app / layout.LOCK, pid=options.pid, started_at=SystemClock().now()),
         logging_to(app / layout.LOG, settings.log_level),
     ):
-        anyio.run(_serve, settings, options)
+        anyio.run(_serve, options)
 
 
-async def _serve(settings: Settings, options: DaemonOptions) -> None:
+async def _serve(options: DaemonOptions) -> None:
     log = structlog.get_logger("jam.daemon")
     async with composed(options) as services, anyio.create_task_group() as tasks:
         tasks.start_soon(_stop_on_signal, services)
-        async with serving(services, app_directory=options.app, files=options.files, runtime=options.runtime):
+        async with serving(
+            services, app_directory=options.app, files=options.files, runtime=options.runtime, limits=options.limits
+        ):
             log.info("listening", version=options.version, pid=options.pid)
             await services.system.stopped()
             log.info("stopping")
-            # The backstop: whatever hangs after this, the process ends; journals and the start-up replay take care of the rest.
-            signal.setitimer(signal.ITIMER_REAL, settings.forced_exit_s)
+            # The last of the bounds: the hosts' end, which began with the stop, and the server's are both inside it. Whatever hangs all the
+            # same, the process ends; journals and the start-up replay take care of the rest.
+            signal.setitimer(signal.ITIMER_REAL, options.limits.forced_exit_s)
         tasks.cancel_scope.cancel()
 
 

@@ -17,8 +17,9 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from jamcore.domain.continuity import Checkpoint
-from jamcore.domain.errors import FaultError, RefusalError
+from jamcore.domain.errors import FaultError
 from jamcore.domain.limits import DEFAULTS, Limits
+from jamcore.runtime.gate import StopGate
 from jamcore.runtime.worker import HostWorker
 from jamcore.system.tasks import owned_tasks
 
@@ -34,16 +35,6 @@ class BringUpTimeoutError(FaultError):
     limit_s: float
 
 
-@dataclass(eq=False)
-class PoolClosedError(RefusalError):
-    """The daemon is being stopped: no host is brought up any more, and what was coming up is parked again."""
-
-    code: ClassVar[str] = "runtime.stopping"
-    hint: ClassVar[str] = "Nothing is lost: repeat the command, which starts the daemon again."
-
-    host: str
-
-
 WorkerFactory = Callable[[UUID], Awaitable[HostWorker]]
 """Makes the worker of a host, not started."""
 
@@ -51,12 +42,12 @@ WorkerFactory = Callable[[UUID], Awaitable[HostWorker]]
 class WorkerPool:
     """The registry of live hosts. Its task group is the only place where workers run."""
 
-    def __init__(self, make: WorkerFactory, tasks: TaskGroup, *, limits: Limits = DEFAULTS) -> None:
+    def __init__(self, make: WorkerFactory, tasks: TaskGroup, *, gate: StopGate, limits: Limits = DEFAULTS) -> None:
         self._make = make
         self._tasks = tasks
         self._limits = limits
-        self._closed = False
-        self._coming_up: dict[UUID, anyio.CancelScope] = {}
+        self._gate = gate
+        self._coming_up: set[UUID] = set()
         self._workers: dict[UUID, HostWorker] = {}
         self._starting: dict[UUID, anyio.Lock] = {}
         self._log = structlog.get_logger("jam.pool")
@@ -74,21 +65,19 @@ class WorkerPool:
         """Return the host's live worker, bringing it up first when there is none.
 
         Raises:
-            PoolClosedError: The daemon is being stopped.
+            DaemonStoppingError: The daemon is being stopped.
             JamError: It could not be brought up; it is parked again.
         """
         async with self._starting.setdefault(host, anyio.Lock()):
-            if self._closed:
-                raise PoolClosedError(host=str(host))
             if worker := self.get(host):
                 return worker
-            with anyio.CancelScope() as scope:
-                self._coming_up[host] = scope
+            with self._gate.until_stop("bring a host up"):
+                self._coming_up.add(host)
                 try:
-                    return await self._bring_up(host)
+                    worker = await self._bring_up(host)
                 finally:
-                    del self._coming_up[host]
-            raise PoolClosedError(host=str(host))  # only a stop of the pool cancels this scope
+                    self._coming_up.discard(host)
+            return worker
 
     async def stop(self, host: UUID) -> Checkpoint | None:
         """Stop the host's worker and return its final checkpoint; a host that is not live is fine."""
@@ -98,9 +87,7 @@ class WorkerPool:
 
     async def stop_all(self) -> None:
         """Begin nothing more, cancel what is coming up, and stop every live worker, all at once; each has its own bound. Idempotent."""
-        self._closed = True
-        for scope in self._coming_up.values():
-            scope.cancel()
+        self._gate.close()
         async with anyio.create_task_group() as tasks:
             for host in {*self._workers, *self._coming_up}:
                 tasks.start_soon(self.stop, host)
@@ -142,10 +129,10 @@ class WorkerPool:
 
 
 @asynccontextmanager
-async def worker_pool(make: WorkerFactory, *, limits: Limits = DEFAULTS) -> AsyncIterator[WorkerPool]:
+async def worker_pool(make: WorkerFactory, *, gate: StopGate, limits: Limits = DEFAULTS) -> AsyncIterator[WorkerPool]:
     """Yield a pool; on the way out every worker is stopped within its bound."""
     async with owned_tasks() as tasks:
-        pool = WorkerPool(make, tasks, limits=limits)
+        pool = WorkerPool(make, tasks, gate=gate, limits=limits)
         try:
             yield pool
         finally:

@@ -50,6 +50,7 @@ from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner
 from jamcore.runs.change_action import CHANGE_POINTS, TreeLostError, change_action, tree_name
 from jamcore.runs.change_request import METADATA, TRANSCRIPT, ChangeBuilder, ChangePackageError
+from jamcore.runtime.gate import StopGate
 from jamcore.runtime.worktree import WorkTrees
 from jamcore.store import Repos, Store, StoreJournal, open_store
 from jamcore.system.clock import SystemClock
@@ -101,7 +102,7 @@ async def living(
         registry.register(action)
         journal = StoreJournal(store)
         runner = Runner(journal, crash)
-        changes = Changes(app, store=store, runner=runner, action=action, sources=sources)
+        changes = Changes(app, store=store, runner=runner, action=action, sources=sources, gate=StopGate())
         yield Life(app, store, changes, registry, journal, runner)
 
 

@@ -66,6 +66,7 @@ from jamcore.domain.events import (
     TurnStateChanged,
     UserSaid,
 )
+from jamcore.domain.limits import Limits
 from jamcore.domain.providers import ToolchainMissingError
 from jamcore.domain.requests import (
     CellRow,
@@ -103,6 +104,7 @@ from jamcore.system.lock import owning
 EVIL = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202egpj.exe tail\x7f\r\n\tok"
 IDS = SystemIds()
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+LIMITS = Limits(finalise_s=2.0, forced_exit_s=12.0)
 CELL = Cell(configuration=Configuration.JAM_MANAGED, workspace=WorkspaceSource.MANAGED, placement=Placement.DEDICATED)
 
 
@@ -596,7 +598,7 @@ async def running(directory: Path, runtime: Path | None) -> AsyncIterator[tuple[
     """Serve the fake in this process; yields it and its socket."""
     async with anyio.create_task_group() as tasks:
         fake = FakeServices(tasks, directory)
-        async with serving(fake.services(), app_directory=directory, files=Files(), runtime=runtime, finish_within_s=2.0) as path:
+        async with serving(fake.services(), app_directory=directory, files=Files(), runtime=runtime, limits=LIMITS) as path:
             yield fake, path
         tasks.cancel_scope.cancel()
 

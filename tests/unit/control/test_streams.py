@@ -136,7 +136,7 @@ class OneRoom:
 
 
 @asynccontextmanager
-async def serving_one(tmp_path: Path, rooms: OneRoom, **bounds: float) -> AsyncIterator[Path]:
+async def serving_one(tmp_path: Path, rooms: OneRoom, stopping: anyio.Event | None = None, **bounds: float) -> AsyncIterator[Path]:
     """Serve one stream with small bounds."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -144,7 +144,7 @@ async def serving_one(tmp_path: Path, rooms: OneRoom, **bounds: float) -> AsyncI
         return await stream.answer(request)
 
     app = web.Application()
-    app[STOPPING] = anyio.Event()
+    app[STOPPING] = stopping or anyio.Event()
     app.router.add_get("/", handle)
     runner = web.AppRunner(app, shutdown_timeout=1.0)
     await runner.setup()
@@ -195,6 +195,30 @@ async def test_a_reader_that_does_not_read_is_cut(tmp_path: Path, until: Until, 
         await until(lambda: rooms.open == 0)
         await anyio.aclose_forcefully(stream)
     assert "stream cut" in caplog.text
+
+
+@pytest.mark.guarantee("START-4")
+async def test_a_reader_that_does_not_read_keeps_no_daemon_from_its_end(
+    tmp_path: Path, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream that waits for its reader, and would for a long time yet, is given up soon after the stop was asked for."""
+    monkeypatch.setattr("jamcore.control.streams.PARTING_S", 0.05)
+    sent: list[int] = []
+
+    async def flood() -> AsyncIterator[RoomEvent]:
+        for seq in range(1, 1000):
+            sent.append(seq)
+            yield event(seq, "x" * 100_000)
+
+    rooms, stopping = OneRoom(flood), anyio.Event()
+    async with serving_one(tmp_path, rooms, stopping, slow_reader_s=600.0) as path:
+        stream = await wire.connect(path)
+        await stream.send(wire.Request("GET", "/", {}).head())
+        await until(lambda: len(sent) > 1)
+        stopping.set()
+        await until(lambda: rooms.open == 0)
+        assert len(sent) < 999
+        await anyio.aclose_forcefully(stream)
 
 
 @pytest.mark.guarantee("CTRL-3")

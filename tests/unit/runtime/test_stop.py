@@ -15,7 +15,8 @@ import pytest
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.limits import DEFAULTS, Limits
 from jamcore.runtime.bringup import BringUp
-from jamcore.runtime.pool import BringUpTimeoutError, PoolClosedError, WorkerPool, worker_pool
+from jamcore.runtime.gate import DaemonStoppingError, StopGate
+from jamcore.runtime.pool import BringUpTimeoutError, WorkerPool, worker_pool
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.turns import TurnRunner
 from jamcore.runtime.worker import HostWorker
@@ -100,12 +101,12 @@ def pool_of(hosts: dict[UUID, Host], limits: Limits = DEFAULTS) -> Any:  # noqa:
     async def make(host: UUID) -> HostWorker:
         return hosts[host].worker()
 
-    return worker_pool(make, limits=limits)
+    return worker_pool(make, gate=StopGate(), limits=limits)
 
 
 async def refused(start: Callable[[], Awaitable[object]], into: list[str]) -> None:
     """Expect to be told that the daemon stops."""
-    with pytest.raises(PoolClosedError) as error:
+    with pytest.raises(DaemonStoppingError) as error:
         await start()
     into.append(error.value.code)
 
@@ -122,7 +123,7 @@ async def test_a_bring_up_that_hangs_is_cancelled_by_a_stop() -> None:
                 await host.begun.wait()
                 await pool.stop_all()
             await refused(lambda: pool.start(ONE), told)
-    assert told == ["runtime.stopping"] * 3
+    assert told == ["daemon.stopping"] * 3
     assert [word for word in host.said if word in ("starting", "parked")] == ["starting", "parked"]
     assert host.said[-1].startswith("rows")
 
@@ -137,11 +138,11 @@ async def test_a_host_that_is_not_even_made_keeps_no_stop_waiting() -> None:
         raise AssertionError
 
     with anyio.fail_after(HANG_S):
-        async with worker_pool(make) as pool, anyio.create_task_group() as tasks:
+        async with worker_pool(make, gate=StopGate()) as pool, anyio.create_task_group() as tasks:
             tasks.start_soon(refused, lambda: pool.start(ONE), told)
             await asked.wait()
             await pool.stop_all()
-    assert told == ["runtime.stopping"]
+    assert told == ["daemon.stopping"]
 
 
 @pytest.mark.guarantee("START-4")
