@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import assert_never
 from uuid import UUID
 
+from jamcore.cli.command_lines import CommandLines, Lines
 from jamcore.cli.output import Output
 from jamcore.cli.text import safe_line
 from jamcore.domain.events import (
@@ -32,29 +34,53 @@ from jamcore.domain.events import (
     UsageReported,
     UserSaid,
 )
-from jamcore.domain.sessions import TurnState
+from jamcore.domain.requests import RoomView
+from jamcore.domain.sessions import Turn, TurnState
 
 _Saying = Message | Reasoning | Notice | UserSaid | SessionNotice
 _Doing = ToolCall | CommandStarted | CommandFinished | FileChanged | ApprovalRequested
 
-OUTPUT_LINES = 8
-"""Lines of a command's output that are shown: its end, where the error is. All of it is in the transcript."""
 LINE_CHARACTERS = 160
+SETTLED = frozenset(TurnState) - {TurnState.ACCEPTED, TurnState.RUNNING}
+"""States in which it is known what became of a turn."""
+ENDED = SETTLED | {IN_DOUBT}
+"""After which nothing more comes of it."""
 _MARKS: Mapping[str, tuple[str, str]] = MappingProxyType({"add": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")})
 _LEVELS: Mapping[str, str] = MappingProxyType({"info": "dim", "warning": "yellow", "error": "red"})
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was known of a room when its history began to be shown: what its events say to do may be done long since.
+
+    ``settled`` are the turns of which it is known what became of them; ``live`` says that the room is not parked any more.
+    """
+
+    last_seq: int = 0
+    live: bool = False
+    settled: AbstractSet[UUID] = frozenset()
+
+    @classmethod
+    def of(cls, view: RoomView, turns: Iterable[Turn]) -> Past:
+        """Return what the room's record and its turns say."""
+        return cls(view.last_seq, view.live, frozenset(turn.id for turn in turns if turn.state in SETTLED))
 
 
 class EventView:
     """Prints the events of one room in their order."""
 
-    def __init__(self, output: Output, *, ref: str, mine: AbstractSet[UUID | None]) -> None:
+    def __init__(self, output: Output, *, ref: str, mine: AbstractSet[UUID | None], past: Past | None = None) -> None:
         """Take the output.
 
         Args:
             output: Where to print; with JSON each event is one line ``{"event": …}``.
             ref: How the person calls the room, for what to type next.
             mine: Turns whose message the person has just typed, so that it need not be shown again.
+            past: What is known of events that are shown again.
         """
+        self._past = past or Past()
+        self._is_past = False
+        self._commands = CommandLines()
         self._output = output
         self._ref = ref
         self._mine = mine
@@ -66,8 +92,12 @@ class EventView:
         """Print one event."""
         if self._output.json:
             self._output.json_line({"event": event})
-        else:
+            return
+        self._is_past = event.seq <= self._past.last_seq
+        if not (self._is_past and _is_doubt(event.payload) and event.turn_id in self._past.settled):
             self._show(event.payload, typed_here=event.turn_id in self._mine)
+        if event.seq == self._past.last_seq:
+            self._lines(self._commands.release())
 
     def in_doubt(self) -> None:
         """Say that the end of a turn was not seen, and what decides it (CONT-11)."""
@@ -89,9 +119,27 @@ class EventView:
             self.close()
         elif isinstance(payload, UserSaid) and typed_here:
             return
-        elif not isinstance(payload, CommandOutput | TurnStarted | UsageReported):
+        elif isinstance(payload, CommandOutput):
+            self._output_of(payload)
+        elif not isinstance(payload, TurnStarted | UsageReported):
             self.close()
             self._whole(payload)
+
+    def _output_of(self, output: CommandOutput) -> None:
+        """Show output as it comes; of what came earlier only the end, and only where the command has not ended since."""
+        if self._is_past:
+            self._commands.hold(output.item, output.text)
+            return
+        lines = self._commands.more(output.item, output.text)
+        if lines.shown:
+            self.close()
+            self._lines(lines)
+
+    def _lines(self, lines: Lines) -> None:
+        if lines.hidden:
+            self._output.note(f"  … {lines.hidden} lines before")
+        for line in lines.shown:
+            self._output.note(f"  {safe_line(line, LINE_CHARACTERS)}")
 
     def _delta(self, delta: TextDelta) -> None:
         if self._open != delta.item:
@@ -136,6 +184,8 @@ class EventView:
         if notice.code == "session.parked":
             said, self._gone = self._gone, ""
             why = "" if said and said in notice.detail else f" ({detail})"
+            if self._is_past and self._past.live:
+                return f"the room was parked{why}"
             return f"the room is parked{why}: say something, or `jam room resume {self._ref}`, to bring it back"
         return f"{detail} ({_short(notice.code)})"
 
@@ -157,11 +207,7 @@ class EventView:
                 assert_never(payload)
 
     def _finished(self, command: CommandFinished) -> None:
-        lines = command.output.rstrip().splitlines()
-        if hidden := len(lines) - OUTPUT_LINES if len(lines) > OUTPUT_LINES else 0:
-            self._output.note(f"  … {hidden} lines before")
-        for line in lines[hidden:]:
-            self._output.note(f"  {safe_line(line, LINE_CHARACTERS)}")
+        self._lines(self._commands.rest(command.item, command.output))
         if command.exit_code is not None and command.exit_code < 0:
             self._output.note("  killed", "red")
         elif command.exit_code:
@@ -169,6 +215,7 @@ class EventView:
 
     def _ended(self, payload: TurnEnded | TurnStateChanged) -> None:
         if isinstance(payload, TurnEnded):
+            self._commands.clear()
             if payload.outcome is TurnOutcome.FAILED:
                 self._output.note(f"the turn failed: {_short(payload.detail)} ({_short(payload.code)})", "red")
         elif payload.state == IN_DOUBT:
@@ -177,6 +224,10 @@ class EventView:
             self._output.note("the turn was interrupted", "yellow")
         elif payload.state == TurnState.CUT:
             self._output.note(f"the turn was cut: {_short(payload.detail) or 'the agent or the daemon died'}", "red")
+
+
+def _is_doubt(payload: RoomPayload) -> bool:
+    return isinstance(payload, TurnStateChanged) and payload.state == IN_DOUBT
 
 
 def _short(text: str) -> str:

@@ -11,7 +11,7 @@ import anyio
 import typer
 
 from jamcore.cli.engines import warn
-from jamcore.cli.events import EventView
+from jamcore.cli.events import ENDED, EventView, Past
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.lines import read_lines
@@ -20,13 +20,10 @@ from jamcore.cli.signals import Interruptible
 from jamcore.cli.views import room_state
 from jamcore.control.client import JamClient
 from jamcore.domain.errors import JamError
-from jamcore.domain.events import IN_DOUBT, TurnStateChanged
+from jamcore.domain.events import TurnStateChanged
 from jamcore.domain.requests import RoomView, TurnRequest
-from jamcore.domain.sessions import TurnState
 
 HELP = "A line is said to the agent; end it with \\ to go on in the next. /interrupt  /quit (or Ctrl-D)  /help"
-
-ENDED = frozenset({*TurnState, IN_DOUBT}) - {TurnState.ACCEPTED, TurnState.RUNNING}
 
 
 def command(
@@ -68,7 +65,8 @@ class _Attached:
     async def run(self) -> Exit:
         view = await self._client.room(self._ref)
         self._greet(view)
-        left_by_choice = await Interruptible(lambda: self._both(view.last_seq), self._press).run()
+        past = Past.of(view, await self._client.turns(self._ref))
+        left_by_choice = await Interruptible(lambda: self._both(past), self._press).run()
         self._output.note(f"Left; the room goes on. Come back with: jam attach {self._ref}", "bold")
         return Exit.OK if left_by_choice else Exit.INTERRUPTED
 
@@ -78,10 +76,10 @@ class _Attached:
         if not self._watch:
             self._output.note(HELP)
 
-    async def _both(self, last_seq: int) -> bool:
+    async def _both(self, past: Past) -> bool:
         """Show and read until the person leaves; a refusal of the stream ends it too."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._show, max(0, last_seq - self._history))
+            tasks.start_soon(self._show, past)
             if self._watch:
                 await anyio.sleep_forever()
             await self._read()
@@ -90,9 +88,9 @@ class _Attached:
             tasks.cancel_scope.cancel()
         return True
 
-    async def _show(self, after: int) -> None:
-        view = EventView(self._output, ref=self._ref, mine=self._mine)
-        async with aclosing(self._client.events(self._ref, after=after)) as events:
+    async def _show(self, past: Past) -> None:
+        view = EventView(self._output, ref=self._ref, mine=self._mine, past=past)
+        async with aclosing(self._client.events(self._ref, after=max(0, past.last_seq - self._history))) as events:
             async for event in events:
                 view.show(event)
                 if isinstance(event.payload, TurnStateChanged) and event.payload.state in ENDED:

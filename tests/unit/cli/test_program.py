@@ -257,14 +257,17 @@ def test_messages_can_be_piped_into_a_room(home: Path, room: str) -> None:
 
 
 def test_notices_are_sentences(home: Path, room: str, jam: Jam) -> None:
-    """A killed command is killed; why a room is parked is said once, with what brings it back."""
-    assert jam("say", room, "parked").status == Exit.NOT_WELL
+    """A killed command is killed; why a room is parked is said once, with what brings it back, and only while it is parked."""
+    parked = jam("say", room, "parked")
+    assert parked.status == Exit.NOT_WELL
+    assert f"the room is parked: say something, or `jam room resume {room}`, to bring it back" in parked.err
     assert jam("room", "resume", room).status == Exit.OK
     shown = HELPERS.program(home, "attach", room, stdin=b"killed\n").err
     assert "  killed\n" in shown
     assert "exit status -1" not in shown
     assert shown.count("exit status 137") == 1
-    assert f"the room is parked: say something, or `jam room resume {room}`, to bring it back" in shown
+    assert "the room was parked\n" in shown
+    assert "bring it back" not in shown
     assert "sandbox jam-x is running" in shown
 
 
