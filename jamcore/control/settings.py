@@ -7,12 +7,13 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -43,6 +44,9 @@ class Settings(BaseSettings):
     runtime_directory: Path | None = Field(
         None, description="Private, short directory for the socket; absent: $XDG_RUNTIME_DIR/jam."
     )
+    blocked_plugins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Provider, engine and policy plugins that are never imported, by name, separated by commas."
+    )
     database_url: str | None = Field(None, description="SQLAlchemy URL; absent: SQLite in the app directory.")
     read_timeout_s: float = Field(limits.READ_TIMEOUT_S, gt=0, description="A read-only engine call.")
     create_timeout_s: float = Field(limits.CREATE_TIMEOUT_S, gt=0, description="Creating a sandbox, with the pull of an image.")
@@ -54,6 +58,11 @@ class Settings(BaseSettings):
     network_check_s: float = Field(
         limits.NETWORK_CHECK_S, ge=limits.READ_TIMEOUT_S, description="A check of the network; at least 12."
     )
+
+    @field_validator("blocked_plugins", mode="before")
+    @classmethod
+    def _names(cls, value: object) -> object:
+        return tuple(filter(None, (name.strip() for name in value.split(",")))) if isinstance(value, str) else value
 
     @field_validator("prepare_timeout_s")
     @classmethod
@@ -178,6 +187,8 @@ def _longer(value: float, info: ValidationInfo, than: str) -> float:
 
 
 def _shown(value: object) -> str | float | None:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
     if isinstance(value, str):
         return _PASSWORD.sub(r"\1:***@", value)
     return value if value is None or isinstance(value, float) else str(value)

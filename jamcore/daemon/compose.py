@@ -120,7 +120,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
 async def _plugins() -> ProviderManager:
     """Load every installed provider plugin; one that cannot be loaded is reported, not fatal."""
     plugins = ProviderManager()
-    await plugins.load()
+    await plugins.load(blocked=options.blocked_plugins)
     return plugins
 
 
@@ -142,7 +142,7 @@ async def _end_at_once(status: SystemStatus, pool: WorkerPool) -> None:
 async def _open_engines(stack: AsyncExitStack, options: DaemonOptions) -> EngineHouse:
     """Open every installed engine, each with private directories of its own."""
     registry = EngineRegistry()
-    registry.load()
+    await registry.load(blocked=options.blocked_plugins)
     return await open_engines(
         stack, registry, options.app, files=options.files, preferred=options.engine, sandboxing=options.sandboxing
     )

@@ -23,6 +23,7 @@ class DaemonOptions:
     pid: int
     environment: Mapping[str, str]
     engine: str | None = None
+    blocked_plugins: frozenset[str] = frozenset()
     sandboxing: bool = True
     wheel_directory: Path | None = None
     database_url: str | None = None

@@ -68,6 +68,7 @@ def run(settings: Settings, environ: Mapping[str, str]) -> None:
         pid=os.getpid(),
         environment=environ,
         engine=settings.engine,
+        blocked_plugins=frozenset(settings.blocked_plugins),
         sandboxing=settings.sandboxing == "on",
         wheel_directory=settings.wheel_directory,
         database_url=settings.database_url,

@@ -5,39 +5,22 @@ Each daemon has its own manager and its own plugin instances; nothing here is gl
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import partial
 from importlib import metadata
 
 from jamcore.domain.cells import CellTable, UnknownProviderError
 from jamcore.domain.limits import HOOK_ASYNC_S, HOOK_S, PLUGIN_IMPORT_S
 from jamcore.domain.providers import PluginReport, ProviderDescription
-from jamcore.plugins.calls import Raised, call_bounded
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.plugins.validation import behavioural_violations, new_manager, structural_violations
+from jamcore.system.distributions import Found, by_name, claimed_by, construct, installed
+from jamcore.system.foreign import Raised, call_bounded
 
 PROVIDERS = "jam.providers"
 """Entry point group of provider plugins: a class, constructed without arguments once per daemon."""
 POLICIES = "jam.policies"
 """Entry point group of policies: classes whose hooks only wrap those of every provider."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """One installed entry point, and whose it is."""
-
-    entry: metadata.EntryPoint
-    distribution: str
-    version: str
-
-    @property
-    def origin(self) -> str:
-        return f"{self.distribution} {self.version}"
-
-    def report(self, state: str, *violations: str) -> PluginReport:
-        return PluginReport(self.entry.name, self.distribution, self.version, state, violations)
 
 
 class ProviderManager:
@@ -62,9 +45,9 @@ class ProviderManager:
             blocked: Names that are reported and never imported.
             found: Entry points to use instead of the installed ones.
         """
-        entries = list(installed() if found is None else found)
+        entries = list(installed((PROVIDERS, POLICIES)) if found is None else found)
         for group in (POLICIES, PROVIDERS):
-            for name, same in sorted(_by_name(entry for entry in entries if entry.group == group).items()):
+            for name, same in by_name(entry for entry in entries if entry.group == group).items():
                 await self._load_one(name, same, blocked=blocked, policy=group == POLICIES)
 
     async def add(self, name: str, plugin: object, *, distribution: str = "?", version: str = "?") -> PluginReport:
@@ -110,27 +93,24 @@ class ProviderManager:
             self._table = CellTable({name: hooks.description.cells for name, hooks in self._hooks.items()})
         return self._table
 
-    async def _load_one(self, name: str, same: list[_Found], *, blocked: frozenset[str], policy: bool) -> None:
+    async def _load_one(self, name: str, same: tuple[Found, ...], *, blocked: frozenset[str], policy: bool) -> None:
         if name in blocked:
-            self._reports += [found.report("blocked") for found in same]
+            self._reports += [_report(found, "blocked") for found in same]
             return
         if len(same) > 1:
             # Which of them is meant cannot be known, and a wrong guess would run somebody else's program.
-            words = f"the name {name!r} is claimed by " + " and ".join(found.origin for found in same)
-            self._reports += [found.report("broken", words) for found in same]
+            self._reports += [_report(found, "broken", claimed_by(same)) for found in same]
             return
         found = same[0]
         try:
-            plugin = await call_bounded(partial(_construct, found.entry), limit_s=self._import_limit_s)
+            plugin = await construct(found, limit_s=self._import_limit_s)
         except TimeoutError:
-            self._reports.append(found.report("broken", f"importing it took longer than {self._import_limit_s:g} s"))
+            self._reports.append(_report(found, "broken", f"importing it took longer than {self._import_limit_s:g} s"))
             return
         if isinstance(plugin, Raised):
-            if isinstance(plugin.error, KeyboardInterrupt):
-                raise plugin.error
-            self._reports.append(found.report("broken", f"{found.entry.value}: {plugin}"))
+            self._reports.append(_report(found, "broken", f"{found.entry.value}: {plugin}"))
             return
-        await self._admit(found.report("loaded"), plugin, policy=policy)
+        await self._admit(_report(found, "loaded"), plugin, policy=policy)
 
     async def _admit(self, report: PluginReport, plugin: object, *, policy: bool) -> PluginReport:
         if self._table is not None and not policy:
@@ -186,42 +166,5 @@ class ProviderManager:
         ]
 
 
-def installed() -> Iterator[metadata.EntryPoint]:
-    """Yield the entry points of both groups. A distribution with broken metadata hides no other one."""
-    seen = set[str]()
-    for distribution in metadata.distributions():
-        try:
-            entries = [entry for entry in distribution.entry_points if entry.group in (PROVIDERS, POLICIES)]
-            name = _normal(distribution.metadata["Name"] or "") if entries else ""
-        except Exception:  # noqa: BLE001, S112 - isolation: somebody else's broken installation is not ours to judge
-            continue
-        # The first on the path is the one that Python would import.
-        if entries and name not in seen:
-            seen.add(name)
-            yield from entries
-
-
-def _construct(entry: metadata.EntryPoint) -> object:
-    return entry.load()()
-
-
-def _by_name(entries: Iterable[metadata.EntryPoint]) -> dict[str, list[_Found]]:
-    by_name: dict[str, list[_Found]] = {}
-    for entry in entries:
-        distribution, version = _origin(entry)
-        found = _Found(entry, distribution, version)
-        same = by_name.setdefault(entry.name, [])
-        if all((found.origin, entry.value) != (other.origin, other.entry.value) for other in same):
-            same.append(found)
-    return by_name
-
-
-def _origin(entry: metadata.EntryPoint) -> tuple[str, str]:
-    try:
-        return (entry.dist.name, entry.dist.version) if entry.dist else ("?", "?")
-    except Exception:  # noqa: BLE001 - isolation: a distribution without readable metadata
-        return ("?", "?")
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+def _report(found: Found, state: str, *violations: str) -> PluginReport:
+    return PluginReport(found.name, found.distribution, found.version, state, violations)

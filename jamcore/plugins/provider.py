@@ -32,8 +32,8 @@ from jamcore.domain.providers import (
     RuntimeRequest,
 )
 from jamcore.domain.records import Record
-from jamcore.plugins.calls import Raised, call_bounded, describe
 from jamcore.plugins.runtime import GuestLauncher, ProviderRuntime
+from jamcore.system.foreign import Raised, call_bounded, describe
 
 R = TypeVar("R", bound=Record)
 A = TypeVar("A")

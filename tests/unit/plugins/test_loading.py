@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from jamcore.plugins.manager import POLICIES, PROVIDERS, ProviderManager, installed
+from jamcore.plugins.manager import POLICIES, PROVIDERS, ProviderManager
+from jamcore.system.distributions import installed
 
 pytestmark = pytest.mark.anyio
 
@@ -151,7 +152,7 @@ def test_unreadable_metadata_of_one_hides_no_other(tmp_path: Path, monkeypatch: 
     install(tmp_path, "jamfake-unseen", {"exits": "exits"})
     (tmp_path / "jamfake_unseen-1.5.dist-info" / "entry_points.txt").write_bytes(b"[jam.providers]\n\xff\xfe = x\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    names = {entry.value.partition(".")[0] for entry in installed()}
+    names = {entry.value.partition(".")[0] for entry in installed((PROVIDERS,))}
     assert "jamfake_seen" in names
     assert "jamfake_unseen" not in names
 

@@ -1,0 +1,90 @@
+"""Which plugins are installed: entry points with the distribution that each belongs to. Nothing is imported here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
+
+from jamcore.system.foreign import Raised, call_bounded
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One installed entry point, and whose it is; "?" where a distribution has no readable metadata."""
+
+    entry: metadata.EntryPoint
+    distribution: str
+    version: str
+
+    @property
+    def name(self) -> str:
+        """The entry point's name."""
+        return self.entry.name
+
+    @property
+    def origin(self) -> str:
+        """The distribution with its version."""
+        return f"{self.distribution} {self.version}"
+
+
+def installed(groups: Collection[str]) -> Iterator[metadata.EntryPoint]:
+    """Yield the entry points of some groups. A distribution with broken metadata hides no other one."""
+    seen = set[str]()
+    for distribution in metadata.distributions():
+        try:
+            entries = [entry for entry in distribution.entry_points if entry.group in groups]
+            name = _normal(distribution.metadata["Name"] or "") if entries else ""
+        except Exception:  # noqa: BLE001, S112 - isolation: somebody else's broken installation is not ours to judge
+            continue
+        # The first on the path is the one that Python would import.
+        if entries and name not in seen:
+            seen.add(name)
+            yield from entries
+
+
+def by_name(entries: Iterable[metadata.EntryPoint]) -> Mapping[str, tuple[Found, ...]]:
+    """Return who claims each name, in order of the names. More than one claim means that nobody can know which is meant."""
+    claims: dict[str, list[Found]] = {}
+    for entry in entries:
+        found = Found(entry, *_origin(entry))
+        same = claims.setdefault(entry.name, [])
+        if all((found.origin, entry.value) != (other.origin, other.entry.value) for other in same):
+            same.append(found)
+    return {name: tuple(claims[name]) for name in sorted(claims)}
+
+
+def claimed_by(same: Iterable[Found]) -> str:
+    """Say who claims one name."""
+    found = tuple(same)
+    return f"the name {found[0].name!r} is claimed by " + " and ".join(each.origin for each in found)
+
+
+async def construct(found: Found, *, limit_s: float) -> object | Raised:
+    """Import an entry point's class and make one, in a thread and for a bounded time; what it raises is returned.
+
+    Raises:
+        TimeoutError: It was not done within ``limit_s`` seconds; the thread is left behind.
+        KeyboardInterrupt: A person wants to stop.
+    """
+    made = await call_bounded(partial(_construct, found.entry), limit_s=limit_s)
+    if isinstance(made, Raised) and isinstance(made.error, KeyboardInterrupt):
+        raise made.error
+    return made
+
+
+def _construct(entry: metadata.EntryPoint) -> object:
+    return entry.load()()
+
+
+def _origin(entry: metadata.EntryPoint) -> tuple[str, str]:
+    try:
+        return (entry.dist.name, entry.dist.version) if entry.dist else ("?", "?")
+    except Exception:  # noqa: BLE001 - isolation: a distribution without readable metadata
+        return ("?", "?")
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
