@@ -67,7 +67,10 @@ class ActionRegistry:
         return tuple(point for kind in self.kinds() for point in self._actions[kind].crash_points())
 
     async def replay(self, journal: Unfinished, runner: Runner) -> tuple[tuple[UUID, JamError], ...]:
-        """Finish every action that had not ended and return what could not be finished (START-1, START-2)."""
+        """Finish every action that had not ended and return what could not be finished (START-1, START-2).
+
+        What fails for good is returned once: it has ended with that, and the next start does not try it.
+        """
         failed: list[tuple[UUID, JamError]] = []
         for identifier, kind, initial in await journal.running():
             try:

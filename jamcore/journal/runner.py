@@ -21,7 +21,7 @@ from jamcore.journal.steps import BEGUN, ENDED, Action, Step
 R = TypeVar("R", bound=Record)
 
 INTENDED, RECORDED, FAILED = "intended", "recorded", "failed"
-SUCCEEDED, INTERRUPTED = "succeeded", "interrupted"
+SUCCEEDED, INTERRUPTED, GIVEN_UP = "succeeded", "interrupted", "failed"
 FAILURE_CHARACTERS = 64
 """Longest class of a failure; it classifies and never carries intent (WS-3)."""
 
@@ -36,6 +36,20 @@ class ActionInterruptedError(FaultError):
     kind: str
     action: str
     step: str
+
+
+@dataclass(eq=False)
+class ActionGivenUpError(FaultError):
+    """The action failed for good and is over; no start tries it again."""
+
+    code: ClassVar[str] = "journal.given_up"
+    hint: ClassVar[str] = "Mend what the failure names, then begin a new action."
+
+    kind: str
+    action: str
+    step: str
+    failure: str
+    stays: str
 
 
 @dataclass(eq=False)
@@ -62,6 +76,9 @@ class Journal(Protocol):
     def note(self, identifier: UUID, step: str, phase: str, record: str, /, *, failure: str | None = None) -> Awaitable[None]:
         """Append a boundary."""
 
+    def failures(self, identifier: UUID, /) -> Awaitable[tuple[tuple[str, str], ...]]:
+        """Return (step, class) of every failed attempt, in order."""
+
     def end(self, identifier: UUID, state: str, /) -> Awaitable[None]:
         """Note how the action ended."""
 
@@ -83,8 +100,10 @@ class Runner:
         Raises:
             ConflictError: The id was used for another action or record (WS-11).
             ActionInterruptedError: A step that must not be repeated was cut.
+            ActionGivenUpError: It failed for good before.
             UnreadableActionError: Another version of Jam began it.
-            JamError, OSError: What a step raised. Its class is noted; the action stays begun, and a retry or the next start goes on.
+            Exception: What a step raised. Its class is noted; the action stays begun, and a retry or the next start goes on, unless no
+                repetition helps: then it has ended as failed, and a note of the error says what stays.
         """
         async with self._alone(identifier):
             state = await self._journal.begin(identifier, action.kind, _text(record))
@@ -92,6 +111,8 @@ class Runner:
             passed, record = _passed(action, identifier, await self._journal.steps(identifier), record)
             if state == SUCCEEDED:
                 return record
+            if state == GIVEN_UP:
+                raise await self._given_up(action, identifier)
             for step in action.steps:
                 if passed.get(step.name) != RECORDED:
                     record = await self._step(action, step, identifier, record, begun=step.name in passed)
@@ -110,20 +131,34 @@ class Runner:
             raise ActionInterruptedError(kind=action.kind, action=str(identifier), step=step.name)
         try:
             record = await _act(step, record, repeated=begun)
-        except (JamError, OSError) as error:
-            await self._note_failure(identifier, step, record, error)
+        except Exception as error:
+            await self._note_failure(action, identifier, step, record, error)
             raise
         self._crash.reach(f"{point}.acted")
         await self._journal.note(identifier, step.name, RECORDED, _text(record))
         self._crash.reach(f"{point}.recorded")
         return record
 
-    async def _note_failure(self, identifier: UUID, step: Step[R], record: R, error: JamError | OSError) -> None:
-        """Note the class of a failure; a journal that fails too (a full disk fails both) must not hide the first error."""
+    async def _note_failure(self, action: Action[R], identifier: UUID, step: Step[R], record: R, error: Exception) -> None:
+        """Note the class of a failure, and the end of an action that no repetition helps.
+
+        A journal that fails too (a full disk fails both) must not hide the first error: the action then stays begun.
+        """
+        point = f"{action.kind}.{step.name}"
         try:
             await self._journal.note(identifier, step.name, FAILED, _text(record), failure=_failure_class(error))
+            if action.gives_up(error, len(await self._journal.failures(identifier))):
+                self._crash.reach(f"{point}.failed")
+                await self._journal.end(identifier, GIVEN_UP)
+                error.add_note(f"given up: {step.leaves}")
+                self._crash.reach(f"{point}.given-up")
         except JamError as second:
             error.add_note(f"the journal could not note it: {second}")
+
+    async def _given_up(self, action: Action[R], identifier: UUID) -> ActionGivenUpError:
+        name, failure = (await self._journal.failures(identifier))[-1]
+        stays = next(step.leaves for step in action.steps if step.name == name)
+        return ActionGivenUpError(kind=action.kind, action=str(identifier), step=name, failure=failure, stays=stays)
 
     @asynccontextmanager
     async def _alone(self, identifier: UUID) -> AsyncIterator[None]:
@@ -184,7 +219,9 @@ def _text(record: Record) -> str:
     return record.canonical_json().decode()
 
 
-def _failure_class(error: JamError | OSError) -> str:
+def _failure_class(error: Exception) -> str:
     if isinstance(error, JamError):
         return error.code[:FAILURE_CHARACTERS]
-    return f"os.{errno.errorcode.get(error.errno or 0, 'unknown')}"
+    if isinstance(error, OSError):
+        return f"os.{errno.errorcode.get(error.errno or 0, 'unknown')}"
+    return f"untyped.{type(error).__name__}"[:FAILURE_CHARACTERS]

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from jamcore.domain.errors import JamError
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.records import Record
 
@@ -18,6 +19,8 @@ R = TypeVar("R", bound=Record)
 
 EDGES = ("intended", "acted", "recorded")
 BEGUN, ENDED = "begun", "ended"
+FAILURE_EDGES = ("failed", "given-up")
+"""The boundaries of a failure for good: it is noted, and the action has ended."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,47}\Z")
 """Kinds and steps are names of rows and parts of crash points: short, and without a dot."""
 
@@ -40,6 +43,7 @@ class Step(Generic[R]):
         on_restart: What a restart does when the step was begun and not recorded.
         intend: Pure: the typed state that must be known before the effect; persisted before ``act``.
         observe: Asks the world whether the effect is there; needed for OBSERVE_THEN_FINISH, never repeats anything.
+        leaves: What stays when the action fails for good at this step, as words for a person.
     """
 
     name: str
@@ -47,6 +51,7 @@ class Step(Generic[R]):
     on_restart: OnRestart
     intend: Callable[[R], R] = lambda record: record
     observe: Callable[[R], Awaitable[Observed[R]]] | None = None
+    leaves: str = ""
 
 
 class Action(Generic[R]):
@@ -54,11 +59,27 @@ class Action(Generic[R]):
 
     A step cannot be made without saying what a restart does with it, so an action without restart rules cannot exist (START-6).
 
+    Args:
+        kind: Its name in the journal.
+        record: The type of its record.
+        steps: In order.
+        hopeless: Errors that no repetition mends: the action ends with them as failed, and no start tries it again.
+        attempts: How many failures end it all the same; ``None``: a start tries it for as long as it takes, as one must that destroys.
+
     Raises:
-        ValueError: Names that are not lower-case words, or are there twice; no step; a step that is to be observed and cannot be.
+        ValueError: Names that are not lower-case words, or are there twice; no step; a step that is to be observed and cannot be; an action
+            that can fail for good and does not say at each step what stays then.
     """
 
-    def __init__(self, kind: str, record: type[R], steps: Sequence[Step[R]]) -> None:
+    def __init__(
+        self,
+        kind: str,
+        record: type[R],
+        steps: Sequence[Step[R]],
+        *,
+        hopeless: tuple[type[JamError], ...] = (),
+        attempts: int | None = None,
+    ) -> None:
         names = [step.name for step in steps]
         if bad := [name for name in (kind, *names) if not _NAME.match(name)]:
             raise ValueError(f"{kind}: {bad[0]!r} is not a short lower-case name")
@@ -67,13 +88,27 @@ class Action(Generic[R]):
         for step in steps:
             if step.on_restart is OnRestart.OBSERVE_THEN_FINISH and step.observe is None:
                 raise ValueError(f"{kind}.{step.name}: nothing observes it")
+            if (hopeless or attempts) and not step.leaves:
+                raise ValueError(f"{kind}.{step.name}: what stays when it fails for good is not said")
         self.kind = kind
         self.record = record
         self.steps = tuple(steps)
+        self.hopeless = hopeless
+        self.attempts = attempts
 
     def crash_points(self) -> tuple[str, ...]:
         """Return every boundary in the order in which a run passes them; one durable effect lies between two (WS-12)."""
         return boundaries(self.kind, [step.name for step in self.steps])
+
+    def failure_points(self) -> tuple[str, ...]:
+        """Return every boundary that a failure for good passes instead of the next one: none where nothing is ever given up."""
+        if not self.hopeless and self.attempts is None:
+            return ()
+        return tuple(f"{self.kind}.{step.name}.{edge}" for step in self.steps for edge in FAILURE_EDGES)
+
+    def gives_up(self, error: Exception, failures: int) -> bool:
+        """Say whether an error ends the action for good, being its ``failures``-th."""
+        return isinstance(error, self.hopeless) or (self.attempts is not None and failures >= self.attempts)
 
 
 def boundaries(kind: str, steps: Sequence[str]) -> tuple[str, ...]:

@@ -29,6 +29,10 @@ CHANGE_POINTS = (*_POINTS[:_WRITING], PATCHED, WRITTEN, *_POINTS[_WRITING:])
 """Every boundary of building one, in the order in which a run passes them."""
 
 
+ATTEMPTS = 10
+"""Failures after which it is over: asking for another change request is easy, and nobody waits for one that ten starts could not finish."""
+
+
 @dataclass(eq=False)
 class TreeLostError(FaultError):
     """The tree that a change request was begun with has lost its name in the review repository."""
@@ -92,11 +96,30 @@ def change_action(builder: ChangeBuilder, sources: ChangeSources) -> Action[Chan
         KIND,
         ChangeIntent,
         (
-            Step(SNAPSHOT, steps.snapshot, OnRestart.REPLAY, intend=steps.timed),
-            Step(KEEP, steps.keep, OnRestart.REPLAY),
-            Step(PACKAGE, steps.package, OnRestart.OBSERVE_THEN_FINISH, observe=steps.published),
-            Step(RECORD, steps.record, OnRestart.REPLAY),
+            Step(
+                SNAPSHOT,
+                steps.snapshot,
+                OnRestart.REPLAY,
+                intend=steps.timed,
+                leaves="nothing was written; the work tree is as it was",
+            ),
+            Step(KEEP, steps.keep, OnRestart.REPLAY, leaves="nothing was written; the work tree is as it was"),
+            Step(
+                PACKAGE,
+                steps.package,
+                OnRestart.OBSERVE_THEN_FINISH,
+                observe=steps.published,
+                leaves="the tree keeps its name in the review repository; there is no package",
+            ),
+            Step(
+                RECORD,
+                steps.record,
+                OnRestart.REPLAY,
+                leaves="what there is of the package stays in its directory, and is not listed",
+            ),
         ),
+        hopeless=(TreeLostError,),
+        attempts=ATTEMPTS,
     )
 
 

@@ -25,6 +25,10 @@ class StoreJournal:
         """Append a boundary, durably."""
         await self._store.transact(lambda repos: repos.journal.note(identifier, step, phase, record, failure=failure))
 
+    async def failures(self, identifier: UUID, /) -> tuple[tuple[str, str], ...]:
+        """Return (step, class) of every failed attempt, in order."""
+        return await self._store.read(lambda repos: repos.journal.failures(identifier))
+
     async def end(self, identifier: UUID, state: str, /) -> None:
         """Note how the action ended."""
         await self._store.transact(lambda repos: repos.journal.end(identifier, state))

@@ -47,7 +47,7 @@ from jamcore.domain.sessions import (
 )
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.journal.replay import ActionRegistry
-from jamcore.journal.runner import Runner
+from jamcore.journal.runner import ActionGivenUpError, Runner
 from jamcore.runs.change_action import CHANGE_POINTS, TreeLostError, change_action, tree_name
 from jamcore.runs.change_request import METADATA, TRANSCRIPT, ChangeBuilder, ChangePackageError
 from jamcore.runtime.gate import StopGate
@@ -388,18 +388,28 @@ async def test_a_package_that_was_taken_away_is_not_recorded(new_app: Callable[[
         await finished(life, kept=True)
 
 
-async def test_a_tree_that_lost_its_name_is_not_replaced_by_a_newer_one(new_app: Callable[[], Path]) -> None:
-    """The work has gone on since: another tree under the same id would be another change request."""
+@pytest.mark.guarantee("WS-12", "START-2")
+def test_a_tree_that_lost_its_name_ends_the_action_for_good(new_app: Callable[[], Path]) -> None:
+    """Another tree under the same id would be another change request: start-up gives up, also when it is killed at that, and only once."""
     app = new_app()
-    async with living(app, KillAt("change-request.keep.recorded")) as life:
-        with pytest.raises(Killed):
-            await life.ask()
+    died(app, "change-request.keep.recorded")
     write(app, LATER)
     (app / layout.review_repository(HOST, SESSION) / "refs" / "jam" / tree_name(CHANGE)).unlink()
-    async with living(app) as life:
-        with pytest.raises(TreeLostError):
-            await life.ask()
-        assert await life.changes.list() == ()
+    for point in ("change-request.package.failed", "change-request.package.given-up"):
+        died(app, point)
+
+    async def restart() -> None:
+        async with living(app) as life:
+            assert await life.journal.running() == ()
+            assert await life.start_up() == ()
+            with pytest.raises(ActionGivenUpError) as over:
+                await life.ask()
+            assert (over.value.step, over.value.failure) == ("package", TreeLostError.code)
+            assert over.value.stays
+            assert await life.changes.list() == ()
+
+    anyio.run(restart)
+    assert LATER in (app / layout.session_workspace(HOST, SESSION) / "work.txt").read_text()
 
 
 async def test_what_git_cannot_take_is_named(new_app: Callable[[], Path]) -> None:
