@@ -10,6 +10,7 @@ from types import MappingProxyType
 import structlog
 
 from jamcore.domain import layout
+from jamcore.domain.providers import PluginReport
 from jamcore.domain.requests import EngineView
 from jamcore.domain.sandboxes import EngineHealth, EngineUnavailableError, Finding, Isolation
 from jamcore.engines.port import Engine, EngineContext
@@ -25,6 +26,7 @@ class EngineHouse:
         preferred: What the settings name for a request that names none, while sandboxing is on.
         sandboxing: Whether a request that names no engine gets a sandbox; off, it runs as a host process, as before there were any.
         broken: Engines that could not be opened, with the reason.
+        reports: What became of each engine plugin when it was loaded.
     """
 
     def __init__(
@@ -34,11 +36,13 @@ class EngineHouse:
         preferred: str | None,
         sandboxing: bool = True,
         broken: Mapping[str, str] | None = None,
+        reports: tuple[PluginReport, ...] = (),
     ) -> None:
         self._engines = MappingProxyType(dict(engines))
         self._preferred = preferred
         self._sandboxing = sandboxing
         self._broken = MappingProxyType(dict(broken or {}))
+        self._reports = reports
 
     def get(self, name: str) -> Engine:
         """Return an engine by name.
@@ -102,6 +106,10 @@ class EngineHouse:
         """Return every open engine."""
         return tuple(self._engines.values())
 
+    def reports(self) -> tuple[PluginReport, ...]:
+        """Return what became of each engine plugin when it was loaded."""
+        return self._reports
+
     async def _sorted_health(self) -> list[EngineHealth]:
         weakest = len(Isolation)
         strength = {engine.name: weakest - engine.isolation for engine in self._engines.values()}
@@ -123,10 +131,10 @@ async def open_engines(
         context = EngineContext(root=root, runtime=files.make_private(root / "runtime"))
         try:
             opened[name] = await stack.enter_async_context(plugin.open(context))
-        except Exception as error:  # noqa: BLE001 - boundary: an engine's mistake, or its machine's, ends here
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - boundary: an engine's mistake, or its machine's, ends here
             structlog.get_logger("jam.engine").exception("an engine could not be opened", engine=name)
             broken[name] = f"it could not be opened: {error!r}"[:400]
-    return EngineHouse(opened, preferred=preferred, sandboxing=sandboxing, broken=broken)
+    return EngineHouse(opened, preferred=preferred, sandboxing=sandboxing, broken=broken, reports=registry.reports())
 
 
 def _view(health: EngineHealth, isolation: str, chosen: str) -> EngineView:

@@ -66,6 +66,8 @@ class SystemStatus:
         for report in self._plugins.reports():
             loaded = loaded or report.state == "loaded"
             findings.append(report.finding())
+        # An engine that was loaded has said more by its health.
+        findings.extend(report.finding() for report in self._engines.reports() if report.state != "loaded")
         for name in self._plugins.names():
             findings.extend(self._provider(name))
         findings.extend(

@@ -154,12 +154,15 @@ class PluginReport:
     violations: tuple[str, ...] = ()
 
     def finding(self) -> Finding:
-        """Return the report as a doctor's line."""
+        """Return the report as a doctor's line. A plugin that a person blocked is as they want it."""
+        blocked = self.state == "blocked"
+        ok = self.state == "loaded" or blocked
+        hint = "The setting blocked_plugins names it." if blocked else f"Upgrade or uninstall the distribution {self.distribution}."
         return Finding(
             subject=f"plugin {self.name} ({self.distribution} {self.version})",
-            ok=self.state == "loaded",
+            ok=ok,
             detail=self.state if not self.violations else "; ".join(self.violations),
-            hint="" if self.state == "loaded" else f"Upgrade or uninstall the distribution {self.distribution}.",
+            hint="" if self.state == "loaded" else hint,
         )
 
 
