@@ -56,8 +56,8 @@ from jamcore.domain.providers import (
     WheelFile,
 )
 from jamcore.domain.records import Record
-from jamcore.domain.sandboxes import (
 from jamcore.domain.resources import Holding, Limit, LimitNotHeldError, Means, require_held
+from jamcore.domain.sandboxes import (
     Access,
     CloneSource,
     EngineFailedError,
