@@ -86,8 +86,8 @@ from jamcore.engines.port import (
     Freezes,
     GuestProcess,
     HostView,
-    Reaches,
     LimitsResources,
+    Reaches,
 )
 from jamcore.plugins.hookspecs import hookimpl
 from jamcore.plugins.jsonrpc import LineClient, RemoteError
@@ -134,21 +134,21 @@ __all__ = [
     "Freezes",
     "GuestLauncher",
     "GuestProcess",
+    "Holding",
     "HostMount",
     "HostView",
     "InvalidInputError",
-    "Holding",
     "InventoryItem",
     "Isolation",
     "JamError",
-    "LineClient",
-    "Message",
-    "Notice",
     "Limit",
     "LimitNotHeldError",
     "LimitsResources",
-    "Placement",
+    "LineClient",
     "Means",
+    "Message",
+    "Notice",
+    "Placement",
     "PlacementAnswer",
     "PlacementRequest",
     "PlanContext",
@@ -188,5 +188,5 @@ __all__ = [
     "WorkspaceSource",
     "hookimpl",
     "provider_identity",
-]
     "require_held",
+]
