@@ -16,7 +16,7 @@ from jamcore.domain.plan import GUEST_HOME
 from jamcore.domain.sandboxes import Access, EngineFailedError, EngineUnavailableError, SandboxSpec
 from jamcore.engines.bubblewrap import etc, launch, seccomp
 from jamcore.engines.bubblewrap.classify import explain
-from jamcore.engines.bubblewrap.identity import host_user
+from jamcore.engines.bubblewrap.identity import user_of
 from jamcore.engines.bubblewrap.machine import HostMachine
 from jamcore.engines.bubblewrap.names import ENGINE
 from jamcore.engines.bubblewrap.reach import Accept, hand_over
@@ -65,7 +65,13 @@ class Words:
 
 @asynccontextmanager
 async def running(
-    spec: SandboxSpec, places: Places, machine: HostMachine, accept: dict[int, Accept], *, limit_s: float = START_LIMIT_S
+    spec: SandboxSpec,
+    places: Places,
+    machine: HostMachine,
+    accept: dict[int, Accept],
+    *,
+    enter: tuple[str, ...] = (),
+    limit_s: float = START_LIMIT_S,
 ) -> AsyncIterator[RunningSandbox]:
     """Start a sandbox and yield it once its process 1 has answered; at the end nothing of it is left.
 
@@ -74,6 +80,7 @@ async def running(
         places: The sandbox's own directories.
         machine: What this host looks like.
         accept: For each reach port, who takes the connections; looked up at each connection.
+        enter: What the command line begins with: the limits that everything of the sandbox starts in.
         limit_s: How long process 1 may take to answer.
 
     Raises:
@@ -88,7 +95,7 @@ async def running(
             info, guest_info = _pipe(stack, handed)
             tasks = await stack.enter_async_context(owned_tasks())
             stack.callback(tasks.cancel_scope.cancel)
-            child = _spawn(handed, spec, places, machine, _Inherited(guest_control, guest_relay, guest_errors, guest_info))
+            child = _spawn(handed, spec, places, machine, _Inherited(guest_control, guest_relay, guest_errors, guest_info, enter))
         sandbox = RunningSandbox(spec, child, control, tasks, engine=ENGINE, base=BASE)
         stack.push_async_callback(sandbox.stop)
         words = Words(errors)
@@ -134,12 +141,13 @@ def _process_one(info: bytes, child: Child) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Inherited:
-    """The guest's ends."""
+    """The guest's ends, and the limits that it starts in."""
 
     control: int
     relay: int
     errors: int
     info: int
+    enter: tuple[str, ...]
 
 
 def _pair(stack: AsyncExitStack, handed: ExitStack, kind: int) -> tuple[socket.socket, int]:
@@ -181,7 +189,7 @@ def _spawn(handed: ExitStack, spec: SandboxSpec, places: Places, machine: HostMa
             processes=spec.resources.processes or PROCESSES,
         )
         return spawn(
-            start_arguments(wanted, machine, host_user(spec.name)),
+            (*ends.enter, *start_arguments(wanted, machine, user_of(spec))),
             env={},
             cwd="/",
             stderr=ends.errors,

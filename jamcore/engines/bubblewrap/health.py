@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 
+from jamcore.domain.resources import Holding
 from jamcore.domain.sandboxes import EngineHealth, EngineUnavailableError, Finding
 from jamcore.engines.bubblewrap import seccomp
 from jamcore.engines.bubblewrap.bringup import stage_for
 from jamcore.engines.bubblewrap.classify import explain
 from jamcore.engines.bubblewrap.identity import host_user
 from jamcore.engines.bubblewrap.launch import links
+from jamcore.engines.bubblewrap.limits import finding
 from jamcore.engines.bubblewrap.machine import HostMachine, look
 from jamcore.engines.bubblewrap.names import ENGINE
 from jamcore.system.process import run_bounded
@@ -17,7 +19,7 @@ from jamcore.system.process import run_bounded
 PROBE_LIMIT_S = 10.0
 
 
-async def probe() -> EngineHealth:
+async def probe(limits: tuple[Holding, ...] = ()) -> EngineHealth:
     """Look, and never raise for what is missing (CAP-1)."""
     machine = look()
     if machine is None:
@@ -27,7 +29,7 @@ async def probe() -> EngineHealth:
         seccomp.machine()
     except EngineUnavailableError as error:
         return _health(Finding(subject=f"engine {ENGINE}", ok=False, detail=error.reason, hint="Use another engine."))
-    return _health(await _namespaces(machine))
+    return _health(await _namespaces(machine), *((finding(limits),) if limits else ()))
 
 
 async def _namespaces(machine: HostMachine) -> Finding:
@@ -61,5 +63,5 @@ async def _namespaces(machine: HostMachine) -> Finding:
     )
 
 
-def _health(finding: Finding) -> EngineHealth:
-    return EngineHealth(engine=ENGINE, usable=finding.ok, findings=(finding,))
+def _health(found: Finding, *others: Finding) -> EngineHealth:
+    return EngineHealth(engine=ENGINE, usable=found.ok, findings=(found, *others))

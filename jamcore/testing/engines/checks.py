@@ -49,6 +49,7 @@ class Topic(StrEnum):
     REACH = "reach"
     VIEW = "the guest's files on the host"
     CLONE = "private clones"
+    RESOURCES = "resources"
 
 
 @dataclass(frozen=True, slots=True)

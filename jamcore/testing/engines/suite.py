@@ -21,6 +21,7 @@ import pytest
 from jamcore.testing.engines.abilities import FreezeTests, HostViewTests, ReachTests
 from jamcore.testing.engines.clones import CloneTests
 from jamcore.testing.engines.lifecycle import LifecycleTests
+from jamcore.testing.engines.limits import ResourceTests
 from jamcore.testing.engines.processes import ProcessTests
 from jamcore.testing.engines.sickness import SicknessTests
 from jamcore.testing.engines.streams import StreamTests
@@ -30,6 +31,15 @@ from jamcore.testing.engines.terminals import TerminalTests
 @pytest.mark.anyio
 @pytest.mark.guarantee("ENG-5")
 class EngineSuite(
-    StreamTests, ProcessTests, TerminalTests, LifecycleTests, SicknessTests, FreezeTests, ReachTests, HostViewTests, CloneTests
+    StreamTests,
+    ProcessTests,
+    TerminalTests,
+    LifecycleTests,
+    SicknessTests,
+    FreezeTests,
+    ReachTests,
+    HostViewTests,
+    CloneTests,
+    ResourceTests,
 ):
     """Everything that an engine has to do."""
