@@ -1,7 +1,8 @@
 """Starting programs on the host: every child has an owner, a bound and a reaper.
 
 A child gets its own session, ``/dev/null`` as standard input unless told otherwise, exactly the environment that it is given, and no
-descriptor but those it is given. Whatever it left in its process group ends with it.
+descriptor but those it is given. Whatever it left in its process group ends with it. What runs for the length of a call or a block ends
+with this process too, however that ends (:mod:`jamcore.system.mortal`); who uses :func:`spawn` itself gives the child a lifeline.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import anyio
 
+from jamcore.system.mortal import mortal
 from jamcore.system.pipes import PipeReader, PipeWriter
 
 END_GRACE_S = 2.0
@@ -163,7 +165,7 @@ async def spawned(
     user: RunAs | None = None,
 ) -> AsyncIterator[Child]:
     """Start a program that ends with the block, whatever ends the block."""
-    child = spawn(argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds, user=user)
+    child = spawn(mortal(argv, env=env), env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds, user=user)
     try:
         yield child
     finally:
@@ -193,7 +195,13 @@ async def run_bounded(
         pairs.extend(os.pipe2(os.O_CLOEXEC) for _ in range(3))  # extended one by one: a failure closes those that were made
         (in_read, in_write), (out_read, out_write), (err_read, err_write) = pairs
         child = spawn(
-            argv, env=env, cwd=cwd, stdin=in_read if stdin else subprocess.DEVNULL, stdout=out_write, stderr=err_write, user=user
+            mortal(argv, env=env),
+            env=env,
+            cwd=cwd,
+            stdin=in_read if stdin else subprocess.DEVNULL,
+            stdout=out_write,
+            stderr=err_write,
+            user=user,
         )
     except BaseException:
         for pair in pairs:
