@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jamcore.domain.approvals import ApprovalAnswer, ApprovalPolicy
 from jamcore.domain.cells import (
     DEDICATED_CELLS,
     DEDICATED_MANAGED_CELLS,
@@ -102,6 +103,8 @@ __all__ = [
     "Ability",
     "Access",
     "ActivationPlan",
+    "ApprovalAnswer",
+    "ApprovalPolicy",
     "ApprovalRequested",
     "CaptureEntry",
     "CaptureKind",

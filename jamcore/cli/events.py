@@ -12,8 +12,10 @@ from uuid import UUID
 from jamcore.cli.command_lines import CommandLines, Lines
 from jamcore.cli.output import Output
 from jamcore.cli.text import safe_line
+from jamcore.domain.approvals import ApprovalState, DecidedBy
 from jamcore.domain.events import (
     IN_DOUBT,
+    ApprovalDecided,
     ApprovalRequested,
     CommandFinished,
     CommandOutput,
@@ -38,13 +40,25 @@ from jamcore.domain.requests import RoomView
 from jamcore.domain.sessions import Turn, TurnState
 
 _Saying = Message | Reasoning | Notice | UserSaid | SessionNotice
-_Doing = ToolCall | CommandStarted | CommandFinished | FileChanged | ApprovalRequested
+_Asking = ApprovalRequested | ApprovalDecided
+_Doing = ToolCall | CommandStarted | CommandFinished | FileChanged | ApprovalRequested | ApprovalDecided
 
 LINE_CHARACTERS = 160
 SETTLED = frozenset(TurnState) - {TurnState.ACCEPTED, TurnState.RUNNING}
 """States in which it is known what became of a turn."""
 ENDED = SETTLED | {IN_DOUBT}
 """After which nothing more comes of it."""
+PREVIEW_LINES = 40
+"""Lines of what a question is about that are shown; `jam approvals show` shows all of them."""
+DECIDED: Mapping[DecidedBy, str] = MappingProxyType(
+    {
+        DecidedBy.PERSON: "by a person",
+        DecidedBy.RULE: "by a rule: jam approvals rules ls",
+        DecidedBy.DEADLINE: "nobody answered in time",
+        DecidedBy.RESTART: "the daemon ended before an answer",
+        DecidedBy.TURN_ENDED: "the turn ended before an answer",
+    }
+)
 _MARKS: Mapping[str, tuple[str, str]] = MappingProxyType({"add": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")})
 _LEVELS: Mapping[str, str] = MappingProxyType({"info": "dim", "warning": "yellow", "error": "red"})
 
@@ -69,13 +83,22 @@ class Past:
 class EventView:
     """Prints the events of one room in their order."""
 
-    def __init__(self, output: Output, *, ref: str, mine: AbstractSet[UUID | None], past: Past | None = None) -> None:
+    def __init__(
+        self,
+        output: Output,
+        *,
+        ref: str,
+        mine: AbstractSet[UUID | None],
+        past: Past | None = None,
+        how_to_answer: bool = True,
+    ) -> None:
         """Take the output.
 
         Args:
             output: Where to print; with JSON each event is one line ``{"event": …}``.
             ref: How the person calls the room, for what to type next.
             mine: Turns whose message the person has just typed, so that it need not be shown again.
+            how_to_answer: Whether to name the command that answers a question; not where the person is asked on the spot.
             past: What is known of events that are shown again.
         """
         self._past = past or Past()
@@ -84,6 +107,7 @@ class EventView:
         self._output = output
         self._ref = ref
         self._mine = mine
+        self._how_to_answer = how_to_answer
         self._open = ""
         self._streamed: set[str] = set()
         self._gone = ""
@@ -201,10 +225,22 @@ class EventView:
             case FileChanged():
                 mark, style = _MARKS[payload.change]
                 note(f"{mark} {_short(payload.path)}", style)
-            case ApprovalRequested():
-                note(f"asks for permission, {payload.subject}: {_short(payload.detail)}", "yellow")
+            case ApprovalRequested() | ApprovalDecided():
+                self._asking(payload)
             case _:
                 assert_never(payload)
+
+    def _asking(self, payload: _Asking) -> None:
+        """Say what is asked and how to answer, or how it was answered."""
+        note = self._output.note
+        if isinstance(payload, ApprovalDecided):
+            note(f"{payload.state} ({DECIDED[payload.decided_by]})", "dim" if payload.state is ApprovalState.ALLOWED else "yellow")
+            return
+        note(f"asks for permission, {payload.subject}: {_short(payload.detail)}", "bold yellow")
+        for line in payload.preview.splitlines()[:PREVIEW_LINES]:
+            note(f"  {safe_line(line, LINE_CHARACTERS)}")
+        if self._how_to_answer and payload.request:
+            note(f"  answer: jam approvals decide {safe_line(payload.request)} allow   (or deny)")
 
     def _finished(self, command: CommandFinished) -> None:
         self._lines(self._commands.rest(command.item, command.output))

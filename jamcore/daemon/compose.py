@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
+from jamcore.daemon.approvals import Approvals
 from jamcore.daemon.change_sources import StoredSources
 from jamcore.daemon.changes import Changes
 from jamcore.daemon.credentials import Credentials
@@ -112,6 +113,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             providers=Providers(plugins=plugins, engines=engines, toolchains=toolchains, gate=gate),
             credentials=credentials,
             rooms=rooms,
+            approvals=Approvals(store=store, desk=hosts.desk),
             runs=runs,
             changes=changes,
         )

@@ -22,6 +22,7 @@ from jamcore.domain.sessions import RuntimeHost, RuntimeSession, SessionWorkspac
 from jamcore.egress.relay import Relay, RelayCredential
 from jamcore.engines.port import Engine, Freezes
 from jamcore.plugins.manager import ProviderManager
+from jamcore.runtime.approvals import ApprovalDesk
 from jamcore.runtime.bringup import BringUp
 from jamcore.runtime.continuity import HostContinuity
 from jamcore.runtime.feed import RoomFeed
@@ -37,7 +38,7 @@ from jamcore.store import Repos, Store
 
 
 class HostWorkers:
-    """Holds what all workers of one daemon share: coordinators, broker, activator, observer."""
+    """Holds what all workers of one daemon share: coordinators, broker, activator, observer, the desk."""
 
     def __init__(
         self,
@@ -57,6 +58,9 @@ class HostWorkers:
         self._engines = engines
         self._credentials = credentials
         self._work_trees = work_trees
+        self.desk = ApprovalDesk(
+            store=store, feed=feed, clock=options.clock, ids=options.ids, deadline_s=options.approval_deadline_s
+        )
         self._coordinators = Coordinators()
         generations = Generations(options.app, files=options.files)
         self.broker = CheckpointBroker(
@@ -120,6 +124,7 @@ class HostWorkers:
             feed=self._feed,
             clock=self._options.clock,
             coordinator=self._coordinators.for_host(host.id),
+            desk=self.desk,
             crash=self._options.crash,
         )
         seats = tuple(Seat(session=session, workspace=workspace, room_id=room) for session, workspace, room in rows)

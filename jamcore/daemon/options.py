@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jamcore.domain.limits import DEFAULTS, Limits
+from jamcore.domain.limits import APPROVAL_DEADLINE_S, DEFAULTS, Limits
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.system.clock import Clock, SystemClock
 from jamcore.system.files import Files
@@ -27,6 +27,7 @@ class DaemonOptions:
     sandboxing: bool = True
     wheel_directory: Path | None = None
     database_url: str | None = None
+    approval_deadline_s: float = APPROVAL_DEADLINE_S
     limits: Limits = DEFAULTS
     files: Files = field(default_factory=Files)
     clock: Clock = field(default_factory=SystemClock)

@@ -14,8 +14,9 @@ from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.runs import Runs
 from jamcore.daemon.startup import ORDER, StartStep
 from jamcore.daemon.sweep import sweep
+from jamcore.domain.approvals import Approval, ApprovalState, DecidedBy
 from jamcore.domain.errors import JamError
-from jamcore.domain.events import IN_DOUBT, SessionNotice, TurnStateChanged
+from jamcore.domain.events import IN_DOUBT, ApprovalDecided, SessionNotice, TurnStateChanged
 from jamcore.domain.sessions import HostState, SessionState, TurnState
 from jamcore.runtime.provision import SessionProvisioner
 from jamcore.store import Repos, Store
@@ -106,6 +107,8 @@ def _put_down(host_id: UUID, repos: Repos) -> None:
         repos.hosts.move(host_id, HostState.PARKED)
     for session in repos.sessions.of_host(host_id):
         repos.leases.release(host_id, session.id)
+        for asked in repos.approvals.pending_of_session(session.id):
+            _expire(repos, asked)
         if session.state is not SessionState.LIVE:
             continue
         repos.sessions.move(session.id, SessionState.DORMANT)
@@ -117,3 +120,10 @@ def _put_down(host_id: UUID, repos: Repos) -> None:
                 repos.events.append(
                     room, turn.id, [TurnStateChanged(state=IN_DOUBT, detail="the daemon ended in the middle of it")]
                 )
+
+
+def _expire(repos: Repos, asked: Approval) -> None:
+    """End a request of a dead daemon's turn: its program is gone, so no answer reaches it any more."""
+    if repos.approvals.decide(asked.id, ApprovalState.EXPIRED, DecidedBy.RESTART) is not None:
+        said = ApprovalDecided(approval=asked.id, state=ApprovalState.EXPIRED, decided_by=DecidedBy.RESTART)
+        repos.events.append(asked.room_id, asked.turn_id, [said])

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse
+from jamcore.domain.approvals import ApprovalPolicy, ApprovalsNotOfferedError
 from jamcore.domain.cells import Cell, Configuration, Placement, WorkspaceChoice, WorkspaceSource
 from jamcore.domain.errors import RefusalError
 from jamcore.domain.plan import Toolchain
@@ -55,6 +56,7 @@ class Resolver:
         """Look at everything the request names.
 
         Raises:
+            ApprovalsNotOfferedError: The agent is to ask, and cannot.
             UnknownProviderError, NoSuchCellError, EngineLacksAbilityError: The combination (CAP-4).
             EngineUnavailableError: No engine, or not the named one.
             InvalidInputError, RefusalError: The path or the repository (CAP-7).
@@ -65,6 +67,8 @@ class Resolver:
         engine = EngineFacts.of(chosen)
         table = self.plugins.table()
         cell = Cell(configuration=request.configuration, workspace=request.workspace, placement=request.placement)
+        if request.approvals is ApprovalPolicy.ASK and not hooks.description.approvals:
+            raise ApprovalsNotOfferedError(provider=request.provider)
         table.require(request.provider, cell, engine=engine.name, abilities=engine.abilities)
         WorkspaceChoice(source=request.workspace, path=request.path).require_complete()
         if cell not in OFFERED:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
+from jamcore.domain.approvals import Approval, ApprovalRule, ApprovalState, DecisionRequest
 from jamcore.domain.changes import ChangeRequest
 from jamcore.domain.events import RoomEvent
 from jamcore.domain.requests import (
@@ -109,6 +110,25 @@ class RoomService(Protocol):
         """Stream the room's events with ``seq`` greater than ``after``; with ``follow`` wait for more. Resumable by number."""
 
 
+class ApprovalService(Protocol):
+    """What agents asked to do, and what people allowed for good."""
+
+    async def list(self, *, room: str | None, state: ApprovalState | None) -> tuple[Approval, ...]:
+        """Return approvals, newest first, of one room or of all."""
+
+    async def get(self, ref: str) -> Approval:
+        """Return one by its id or a part of it."""
+
+    async def decide(self, ref: str, request: DecisionRequest) -> Approval:
+        """Answer one: the first answer counts, an exact retry is the same answer, another is a typed conflict."""
+
+    async def rules(self) -> tuple[ApprovalRule, ...]:
+        """Return all rules, newest first."""
+
+    async def remove_rule(self, ref: str) -> ApprovalRule:
+        """Remove a rule and return what it was."""
+
+
 class RunService(Protocol):
     """Objectives that end in a change request."""
 
@@ -140,5 +160,6 @@ class Services:
     providers: ProviderService
     credentials: CredentialService
     rooms: RoomService
+    approvals: ApprovalService
     runs: RunService
     changes: ChangeService

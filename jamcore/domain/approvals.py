@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import ClassVar, Literal
 from uuid import UUID
 
@@ -23,6 +25,8 @@ from jamcore.domain.transitions import TransitionTable
 
 DETAIL_CHARACTERS = 16 << 10
 """Characters of what is asked that are stored and shown; a longer one can be answered, and a rule compares the whole."""
+BEYOND_THE_CUT = 4096
+"""So much more is looked at for secrets, so that none is cut in two and not recognised."""
 REQUEST_CHARACTERS = 256
 """Longest id that a provider may give its request."""
 CUT = "\n[cut by Jam]"
@@ -75,7 +79,9 @@ class ApprovalAnswer(StrEnum):
     DENY = "deny"
 
 
-ANSWERED = {ApprovalAnswer.ALLOW: ApprovalState.ALLOWED, ApprovalAnswer.DENY: ApprovalState.DENIED}
+ANSWERED: Mapping[ApprovalAnswer, ApprovalState] = MappingProxyType(
+    {ApprovalAnswer.ALLOW: ApprovalState.ALLOWED, ApprovalAnswer.DENY: ApprovalState.DENIED}
+)
 
 
 class Approval(Record):
@@ -183,7 +189,7 @@ def digest_of(subject: ApprovalSubject, detail: str) -> str:
 
 def shown(text: str) -> str:
     """Return a text as it is stored and shown: redacted, cut and marked beyond :data:`DETAIL_CHARACTERS`."""
-    whole = redacted(text)
+    whole = redacted(text[: DETAIL_CHARACTERS + BEYOND_THE_CUT])
     return whole if len(whole) <= DETAIL_CHARACTERS else whole[: DETAIL_CHARACTERS - len(CUT)] + CUT
 
 

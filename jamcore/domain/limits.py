@@ -64,6 +64,8 @@ PROVIDER_LINE_BYTES = 8 << 20
 """Longest line of a provider's JSON-RPC; a longer one ends the connection with a typed error."""
 PROVIDER_REQUEST_S = 60.0
 """A provider's answer to one request that is not a turn."""
+APPROVAL_DEADLINE_S = 600.0
+"""A person's answer to an agent's question; then it is no, so that a turn never waits for somebody who has gone home."""
 ENVIRONMENT_VALUE_BYTES = 32 << 10
 ENVIRONMENT_PAIRS = 256
 """Bounds of what a plan may put in a guest's environment."""

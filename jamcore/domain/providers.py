@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Cell
 from jamcore.domain.errors import FaultError, RefusalError
 from jamcore.domain.events import TurnOutcome
@@ -52,7 +53,7 @@ class CredentialSpec(Record):
 
 
 class ProviderDescription(Record):
-    """What a plugin is: facts, the same at every call."""
+    """What a plugin is: facts, the same at every call. ``approvals`` says that its agent can ask before it acts."""
 
     name: str
     title: str
@@ -62,6 +63,7 @@ class ProviderDescription(Record):
     default_origin: str | None
     continuity: bool
     threads_share_process: bool
+    approvals: bool = False
 
 
 class PreparedFile(Record):
@@ -118,10 +120,11 @@ class RuntimeRequest(Record):
 
 
 class ThreadRequest(Record):
-    """What one session's thread needs: its workspace as cwd, and the model, if a person chose one."""
+    """What one session's thread needs: its workspace as cwd, the model, if a person chose one, and whether it asks before it acts."""
 
     cwd: str
     model: str | None = None
+    approvals: ApprovalPolicy = ApprovalPolicy.NEVER
 
 
 class ProviderTurn(Record):

@@ -9,14 +9,15 @@ from jamcore.domain.environment import is_secret_like
 REDACTED = "[redacted]"
 
 _TOKENS = re.compile(
-    r"\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[A-Za-z0-9-]{10,}"
-    r"|AKIA[A-Z0-9]{16}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})"
+    r"(?<![\w-])(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[A-Za-z0-9-]{10,}"
+    r"|AKIA[A-Z0-9]{16}|eyJ[\w-]{8,1024}\.[\w-]{8,4096}\.[\w-]{8,})"
 )
 """Forms that the issuers gave their tokens so that they can be found."""
-_BEARER = re.compile(r"(?i)\b(bearer|basic|token)(\s+)[A-Za-z0-9._~+/=-]{8,}")
-_VALUE = r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"'&;|]+)"
-_ASSIGNED = re.compile(rf"(?P<name>[A-Za-z_][A-Za-z0-9_-]*)(?P<is>\s*[=:]\s*){_VALUE}")
-_OPTION = re.compile(rf"(?P<name>--[A-Za-z][A-Za-z0-9-]*)(?P<is>\s+){_VALUE}")
+_BEARER = re.compile(r"(?i)\b(bearer|basic|token)(\s{1,3})[A-Za-z0-9._~+/=-]{8,}")
+_VALUE = r"(?P<value>\"[^\"]{0,1024}\"|'[^']{0,1024}'|[^\s\"'&;|]+)"
+_ASSIGNED = re.compile(rf"(?<![\w-])(?P<name>-{{0,2}}[A-Za-z_][A-Za-z0-9_-]{{0,63}})(?P<is>\s{{0,3}}[=:]\s{{0,3}}){_VALUE}")
+_OPTION = re.compile(rf"(?<![\w-])(?P<name>--[A-Za-z][A-Za-z0-9-]{{0,63}})(?P<is>\s{{1,3}}){_VALUE}")
+"""Every repetition is bounded and begins at a word's beginning: a guest chose the text, and must not choose how long this takes."""
 _SCHEMES = frozenset({"bearer", "basic", "token"})
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from jamcore.domain.approvals import ApprovalAnswer
 from jamcore.domain.events import ProviderEvent
 from jamcore.domain.ids import ProviderIdentity
 from jamcore.domain.providers import ThreadRequest, ThreadState
@@ -66,3 +67,13 @@ class ProviderRuntime(Protocol):
 
     async def interrupt(self, identity: ProviderIdentity) -> None:
         """Stop the running turn and its background commands; the turn's stream then ends with INTERRUPTED. Idle: does nothing."""
+
+    async def answer(self, identity: ProviderIdentity, request: str, answer: ApprovalAnswer) -> None:
+        """Answer what an ``ApprovalRequested`` of the running turn asked, by its ``request``: this once, or no.
+
+        "Always" is never handed on: it is Jam's own rule. A request that is not open any more is passed over. A plugin whose description
+        says ``approvals=False`` never asks and is never called.
+
+        Raises:
+            ProviderGoneError, ProviderProtocolError: The connection ended first.
+        """

@@ -185,6 +185,7 @@ class Allocator:
                 state=SessionState.DORMANT,
                 provider_identity=None,
                 model=request.model,
+                approvals=request.approvals,
                 created_at=now,
             ),
             workspace=workspace,

@@ -8,6 +8,7 @@ from uuid import UUID
 import anyio
 
 from jamcore.domain.ids import ProviderIdentity
+from jamcore.domain.providers import ThreadRequest
 from jamcore.domain.sessions import RuntimeSession, SessionWorkspace, Turn
 
 
@@ -22,6 +23,10 @@ class Seat:
     running: Turn | None = None
     idle: anyio.Event = field(default_factory=anyio.Event)
     interruptible: anyio.Event = field(default_factory=anyio.Event)
+
+    def thread_request(self) -> ThreadRequest:
+        """Return what the session's thread needs of its provider."""
+        return ThreadRequest(cwd=self.workspace.guest_path, model=self.session.model, approvals=self.session.approvals)
 
     def begin(self, turn: Turn) -> None:
         """Note that a turn runs."""

@@ -8,12 +8,22 @@ from types import MappingProxyType
 
 from jamcore.continuity.coordinator import HostCoordinator
 from jamcore.domain.errors import JamError
-from jamcore.domain.events import IN_DOUBT, RoomEvent, RoomPayload, TurnEnded, TurnOutcome, TurnStarted, TurnStateChanged
+from jamcore.domain.events import (
+    IN_DOUBT,
+    ApprovalRequested,
+    RoomEvent,
+    RoomPayload,
+    TurnEnded,
+    TurnOutcome,
+    TurnStarted,
+    TurnStateChanged,
+)
 from jamcore.domain.ids import ProviderIdentity
 from jamcore.domain.providers import ProviderGoneError
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.plugins.runtime import ProviderRuntime
+from jamcore.runtime.approvals import ApprovalDesk
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.recorder import EventRecorder, recording
 from jamcore.store import Repos, Store
@@ -35,13 +45,21 @@ class TurnRunner:
     """Runs turns of one session, one at a time. The caller owns the runtime."""
 
     def __init__(
-        self, *, store: Store, feed: RoomFeed, clock: Clock, coordinator: HostCoordinator, crash: CrashPoints | None = None
+        self,
+        *,
+        store: Store,
+        feed: RoomFeed,
+        clock: Clock,
+        coordinator: HostCoordinator,
+        desk: ApprovalDesk,
+        crash: CrashPoints | None = None,
     ) -> None:
         self._crash = crash or NoCrash()
         self._store = store
         self._feed = feed
         self._clock = clock
         self._coordinator = coordinator
+        self._desk = desk
 
     async def run(
         self, turn: Turn, runtime: ProviderRuntime, identity: ProviderIdentity, *, started: Callable[[], None]
@@ -55,6 +73,7 @@ class TurnRunner:
         async with (
             self._coordinator.turn_permit(turn.session_id),
             recording(self._feed, room=turn.room_id, turn=turn.id) as recorder,
+            self._desk.counter(turn, runtime, identity) as counter,
             runtime.turn(identity, turn.text) as events,
         ):
             state = None
@@ -62,7 +81,11 @@ class TurnRunner:
                 if isinstance(event, TurnStarted):
                     await self._started(turn, identity, event)
                     started()
+                elif isinstance(event, ApprovalRequested):
+                    await recorder.flush()  # what led to the question stands before it
+                    await counter.ask(event)
                 elif isinstance(event, TurnEnded):
+                    await counter.expire()
                     state = await self._ended(turn, event, recorder)
                 else:
                     await recorder.record(event)

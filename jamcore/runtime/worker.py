@@ -18,7 +18,7 @@ from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.errors import JamError
 from jamcore.domain.ids import ProviderIdentity, provider_identity
 from jamcore.domain.limits import DEFAULTS, PROVIDER_REQUEST_S, Limits
-from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError, ProviderTimeoutError, ThreadRequest
+from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError, ProviderTimeoutError
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.runtime.bringup import BringUp
@@ -154,7 +154,7 @@ class HostWorker:
         if expected is None:
             await self._continuity.settle(seat, ())
             return
-        request = ThreadRequest(cwd=seat.workspace.guest_path, model=seat.session.model)
+        request = seat.thread_request()
         try:
             state = await runtime.resume_thread(ProviderIdentity(expected), request)
         except BaseException as error:
@@ -198,7 +198,7 @@ class HostWorker:
 
     async def _open_thread(self, seat: Seat, runtime: ProviderRuntime) -> ProviderIdentity:
         """Open a thread and publish a generation that names it, so that a kill in the first turn can be resumed (CONT-7)."""
-        request = ThreadRequest(cwd=seat.workspace.guest_path, model=seat.session.model)
+        request = seat.thread_request()
         identity = provider_identity((await runtime.open_thread(request)).identity)
         await self._continuity.capture(CheckpointReason.FIRST_TURN, {seat.session.id: identity})
         return identity

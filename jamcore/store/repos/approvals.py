@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, delete
@@ -56,7 +55,6 @@ class Approvals(Repository):
         new: ApprovalState,
         by: DecidedBy,
         *,
-        at: datetime,
         decision_id: UUID | None = None,
         rule_id: UUID | None = None,
     ) -> Approval | None:
@@ -68,7 +66,7 @@ class Approvals(Repository):
         Raises:
             NotFoundError: There is no such approval.
         """
-        known = {"decided_by": by.value, "decision_id": decision_id, "rule_id": rule_id, "decided_at": at}
+        known = {"decided_by": by.value, "decision_id": decision_id, "rule_id": rule_id, "decided_at": self._context.now}
         try:
             self._move(identifier, APPROVAL, new, known)
         except IllegalTransitionError:

@@ -12,11 +12,12 @@ import pytest
 
 from jam_codex import events, failures
 from jam_codex.answers import DECLINES
-from jam_codex.config import thread_settings, turn_settings
+from jam_codex.config import POLICIES, thread_settings, turn_settings
 from jam_codex.pins import TOOLCHAIN, VERSION
 from jam_codex.protocol import INITIALIZED, OUTCOMES, Ask, Told
+from jam_codex.questions import ASKED, CHANGE, COMMAND, PERMISSIONS, reply
 from jam_codex.runtime import CLIENT
-from jamcore.api import ThreadRequest
+from jamcore.api import ApprovalAnswer, ThreadRequest
 from jamcore.testing.toolchains import pinned_toolchain
 
 pytestmark = [pytest.mark.needs("codex")]
@@ -197,6 +198,32 @@ def test_refusals_have_the_form_that_is_expected(schemas: Mapping[str, Schema]) 
         decisions = {text for part in schema.get("definitions", {}).values() for text in texts(part)}
         for word in (DECLINES[method].get("decision"), DECLINES[method].get("action")):
             assert word is None or word in decisions, name
+
+
+def test_questions_and_answers_have_the_form_that_is_expected(
+    definitions: Mapping[str, Schema], schemas: Mapping[str, Schema]
+) -> None:
+    """What is asked is read by fields that exist, and "this once" and "no" are words of the program."""
+    assert methods(schemas["ServerRequest"]) >= ASKED
+    assert set(POLICIES.values()) <= set(texts(definitions["AskForApproval"]))
+    read = {
+        COMMAND: (
+            "CommandExecutionRequestApproval",
+            {"threadId", "turnId", "itemId", "command", "cwd", "reason", "kind", "additionalPermissions", "networkApprovalContext"},
+        ),
+        CHANGE: ("FileChangeRequestApproval", {"threadId", "turnId", "itemId", "reason", "grantRoot"}),
+        PERMISSIONS: ("PermissionsRequestApproval", {"threadId", "turnId", "itemId", "reason", "permissions"}),
+    }
+    assert set(read) == ASKED
+    for method, (name, fields) in read.items():
+        assert fields <= set(schemas[f"{name}Params"]["properties"]), name
+        answer = schemas[f"{name}Response"]
+        allowed = reply(method, {"permissions": {}}, ApprovalAnswer.ALLOW)
+        assert set(answer["required"]) <= set(allowed) <= set(answer["properties"])
+    for method, name in ((COMMAND, "CommandExecutionApprovalDecision"), (CHANGE, "FileChangeApprovalDecision")):
+        words = set(texts(schemas[f"{read[method][0]}Response"]["definitions"][name]))
+        assert {reply(method, {}, answer)["decision"] for answer in ApprovalAnswer} <= words
+    assert "turn" in set(texts(schemas["PermissionsRequestApprovalResponse"]["definitions"]["PermissionGrantScope"]))
 
 
 def test_the_program_is_the_pinned_version(tmp_path: Path) -> None:

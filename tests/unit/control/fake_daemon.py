@@ -2,7 +2,8 @@
 
 Turn texts: ``wait`` runs until it is interrupted, ``quiet`` too but says nothing, ``stubborn`` runs for ever, ``fail`` fails, ``evil``
 answers with terminal control sequences, ``doubt`` and ``parked`` lose their agent (with and without a word about the turn), ``late``
-answers when it is interrupted and keeps later turns waiting, anything else is echoed.
+answers when it is interrupted and keeps later turns waiting, ``ask`` asks for permission and goes on when it is answered, anything else
+is echoed.
 
 Run as a program it is a whole daemon: ``python fake_daemon.py --app-directory DIR``. DIR/refuse.txt makes it end at once with that text
 as its error, DIR/mute makes it never listen, DIR/slow-end makes it take a while to end.
@@ -19,7 +20,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -28,6 +29,17 @@ from anyio.abc import TaskGroup
 
 from jamcore.control.server import serving
 from jamcore.daemon.services import Services
+from jamcore.domain.approvals import (
+    ANSWERED,
+    Approval,
+    ApprovalDecidedError,
+    ApprovalRule,
+    ApprovalState,
+    DecidedBy,
+    DecisionRequest,
+    digest_of,
+    rule_from,
+)
 from jamcore.domain.cells import (
     SHARED_CELL,
     Cell,
@@ -52,6 +64,8 @@ from jamcore.domain.continuity import (
 )
 from jamcore.domain.errors import ConflictError, JamError, NotFoundError
 from jamcore.domain.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     CommandFinished,
     CommandStarted,
     FileChanged,
@@ -105,6 +119,7 @@ EVIL = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202egpj.exe tail\x7f\r\n\tok"
 IDS = SystemIds()
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LIMITS = Limits(finalise_s=2.0, forced_exit_s=12.0)
+COMMAND = "touch \x1b[31mf"
 CELL = Cell(configuration=Configuration.JAM_MANAGED, workspace=WorkspaceSource.MANAGED, placement=Placement.DEDICATED)
 
 
@@ -159,6 +174,9 @@ class FakeServices:
         self.gate.set()
         self.fail_with: Exception | None = None
         self.rooms: dict[UUID, Conversation] = {}
+        self.approvals: dict[UUID, Approval] = {}
+        self.approval_rules: dict[UUID, ApprovalRule] = {}
+        self.news = anyio.Event()
         self.changes: dict[UUID, ChangeRequest] = {}
         self.runs: dict[UUID, RunRequest] = {}
         self.secrets: dict[str, str] = {}
@@ -171,6 +189,7 @@ class FakeServices:
             providers=FakeProviders(self),
             credentials=FakeCredentials(self),
             rooms=FakeRooms(self),
+            approvals=FakeApprovals(self),
             runs=FakeRuns(self),
             changes=FakeChanges(self),
         )
@@ -304,6 +323,83 @@ class FakeCredentials(Part):
             raise NotFoundError(kind="credential", ref=name)
 
 
+class FakeApprovals(Part):
+    async def ask(self, room: Conversation, turn: UUID) -> ApprovalState:
+        """Act out a question in a turn, to its answer."""
+        approval = Approval(
+            id=IDS.uuid(),
+            room_id=room.room.id,
+            session_id=room.session.id,
+            turn_id=turn,
+            process_epoch=1,
+            request="r",
+            item="c1",
+            subject="command",
+            detail=COMMAND,
+            preview="in /jam/work",
+            digest=digest_of("command", COMMAND),
+            state=ApprovalState.PENDING,
+            decided_by=None,
+            decision_id=None,
+            rule_id=None,
+            asked_at=AT,
+            deadline_at=AT + timedelta(minutes=10),
+            decided_at=None,
+        )
+        self.fake.approvals[approval.id] = approval
+        asked = ApprovalRequested(item="c1", subject="command", detail=COMMAND, request=str(approval.id), preview="in /jam/work")
+        room.emit(turn, asked)
+        while self.fake.approvals[approval.id].state is ApprovalState.PENDING:
+            await self.fake.news.wait()
+        decided = self.fake.approvals[approval.id]
+        room.emit(turn, ApprovalDecided(approval=decided.id, state=decided.state, decided_by=DecidedBy.PERSON))
+        return decided.state
+
+    async def list(self, *, room: str | None, state: ApprovalState | None) -> tuple[Approval, ...]:
+        await self.fake.note("approvals", (room, state))
+        wanted = None if room is None else self.fake.find(room).room.id
+        return tuple(one for one in self.fake.approvals.values() if wanted in {None, one.room_id} and state in {None, one.state})
+
+    async def get(self, ref: str) -> Approval:
+        await self.fake.note("approval", ref)
+        found = next((one for one in self.fake.approvals.values() if str(one.id).startswith(ref)), None)
+        if found is None:
+            raise NotFoundError(kind="approval", ref=ref)
+        return found
+
+    async def decide(self, ref: str, request: DecisionRequest) -> Approval:
+        found = await self.get(ref)
+        await self.fake.note("decide", request)
+        if found.state is not ApprovalState.PENDING:
+            raise ApprovalDecidedError(approval=str(found.id), state=found.state, decided_by="person")
+        rule = rule_from(found, request, identifier=IDS.uuid(), agent=UUID(int=8), created_at=AT)
+        if rule is not None:
+            self.fake.approval_rules[rule.id] = rule
+        decided = found.model_copy(
+            update={
+                "state": ANSWERED[request.decision],
+                "decided_by": DecidedBy.PERSON,
+                "decision_id": request.id,
+                "decided_at": AT,
+            }
+        )
+        self.fake.approvals[found.id] = decided
+        self.fake.news.set()
+        self.fake.news = anyio.Event()
+        return decided
+
+    async def rules(self) -> tuple[ApprovalRule, ...]:
+        await self.fake.note("rules")
+        return tuple(self.fake.approval_rules.values())
+
+    async def remove_rule(self, ref: str) -> ApprovalRule:
+        await self.fake.note("remove_rule", ref)
+        found = next((one for one in self.fake.approval_rules.values() if str(one.id).startswith(ref)), None)
+        if found is None:
+            raise NotFoundError(kind="approval rule", ref=ref)
+        return self.fake.approval_rules.pop(found.id)
+
+
 class FakeRooms(Part):
     async def create(self, request: RoomRequest) -> RoomView:
         await self.fake.note("create", request)
@@ -337,7 +433,7 @@ class FakeRooms(Part):
             return room.turns[request.id]
         room.turns[request.id] = _turn(room, request)
         room.emit(request.id, UserSaid(text=request.text))
-        self.fake.tasks.start_soon(act, room, request)
+        self.fake.tasks.start_soon(act, self.fake, room, request)
         return room.turns[request.id]
 
     async def turns(self, ref: str) -> tuple[Turn, ...]:
@@ -459,7 +555,7 @@ class FakeChanges(Part):
         raise NotFoundError(kind="change request", ref=ref)
 
 
-async def act(room: Conversation, request: TurnRequest) -> None:
+async def act(fake: FakeServices, room: Conversation, request: TurnRequest) -> None:
     """Act out one turn."""
     turn = request.id
     while any(each.state is TurnState.RUNNING for each in room.turns.values() if each.text == "late"):
@@ -471,15 +567,13 @@ async def act(room: Conversation, request: TurnRequest) -> None:
     half = len(text) // 2
     for piece in (text[:half], text[half:]) if request.text not in {"quiet", "late"} else ():
         room.emit(turn, TextDelta(item="m1", text=piece))
-    if request.text == "doubt":
-        room.emit(turn, TurnStateChanged(state="in-doubt", detail="provider.gone: exit status 137"))
     if request.text in {"doubt", "parked"}:
-        room.live = False
-        room.emit(None, SessionNotice(code="provider.gone", detail="exit status 137"))
-        room.emit(None, SessionNotice(code="session.parked", detail="the provider ended: exit status 137"))
+        _lose(room, turn, said=request.text == "doubt")
         return
     if request.text == "killed":
         room.emit(turn, CommandFinished(item="c1", command="sleep", output="", exit_code=-1))
+    if request.text == "ask":
+        await FakeApprovals(fake).ask(room, turn)
     if request.text == "stubborn":
         await anyio.sleep_forever()
     if request.text in {"wait", "quiet", "late"}:
@@ -500,6 +594,14 @@ async def act(room: Conversation, request: TurnRequest) -> None:
     room.emit(turn, TurnEnded(outcome=TurnOutcome.COMPLETED))
     room.move(turn, TurnState.COMPLETED)
     room.move(turn, TurnState.CAPTURED)
+
+
+def _lose(room: Conversation, turn: UUID, *, said: bool) -> None:
+    if said:
+        room.emit(turn, TurnStateChanged(state="in-doubt", detail="provider.gone: exit status 137"))
+    room.live = False
+    room.emit(None, SessionNotice(code="provider.gone", detail="exit status 137"))
+    room.emit(None, SessionNotice(code="session.parked", detail="the provider ended: exit status 137"))
 
 
 async def _follow(room: Conversation, after: int, follow: bool) -> AsyncIterator[RoomEvent]:

@@ -1,4 +1,8 @@
-"""What Jam answers when Codex asks: no. Approval is never needed inside Jam's sandbox, so a question means that something is off."""
+"""What Jam answers when Codex asks what no person is asked: no.
+
+Approval is not needed inside Jam's sandbox, so in a thread that never asks a question means that something is off. What a thread that asks
+may ask is in :mod:`jam_codex.questions`.
+"""
 
 from __future__ import annotations
 

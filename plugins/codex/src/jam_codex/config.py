@@ -7,10 +7,12 @@ into its state or its repository changes where requests go, and nothing of the c
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import PurePosixPath
+from types import MappingProxyType
 
 from jam_codex.plan import sqlite_home
-from jamcore.api import RuntimeRequest, ThreadRequest
+from jamcore.api import ApprovalPolicy, RuntimeRequest, ThreadRequest
 
 MODEL_PROVIDER = "jam"
 
@@ -28,6 +30,9 @@ INSTRUCTIONS = (
 )
 """Codex loads AGENTS.md only for a project that it trusts, and a trusted project's ``.codex/config.toml`` is obeyed too: a broken one
 then refuses the thread, also on resume. An agent must not be able to lock itself out, so no project is trusted (CONT-1)."""
+
+POLICIES: Mapping[ApprovalPolicy, str] = MappingProxyType({ApprovalPolicy.NEVER: "never", ApprovalPolicy.ASK: "untrusted"})
+"""``on-request`` asks only for what Codex's own sandbox would forbid, and that sandbox is off: it would never ask."""
 
 _SETTINGS: tuple[tuple[str, object], ...] = (
     ("model_provider", MODEL_PROVIDER),
@@ -78,7 +83,7 @@ def thread_settings(request: ThreadRequest) -> dict[str, object]:
     untrusted = {str(path): {"trust_level": "untrusted"} for path in (cwd, *cwd.parents)}
     settings: dict[str, object] = {
         "cwd": request.cwd,
-        "approvalPolicy": "never",
+        "approvalPolicy": POLICIES[request.approvals],
         "sandbox": "danger-full-access",
         "developerInstructions": INSTRUCTIONS,
         "config": {"projects": untrusted},

@@ -36,6 +36,7 @@ DESCRIPTION = ProviderDescription(
     default_origin=ORIGIN,
     continuity=True,
     threads_share_process=True,
+    approvals=True,
 )
 
 

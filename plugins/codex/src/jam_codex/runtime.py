@@ -26,8 +26,11 @@ from jam_codex.protocol import (
     turns_page,
     version_of,
 )
+from jam_codex.questions import ASKED, Questions
 from jam_codex.turns import Turn
 from jamcore.api import (
+    ApprovalAnswer,
+    ApprovalPolicy,
     JamError,
     LineClient,
     Notice,
@@ -72,6 +75,12 @@ class _Thread:
     busy: bool = False
     turn: Turn | None = None
     stopping: anyio.Lock = field(default_factory=anyio.Lock)
+    questions: Questions | None = None
+    """Where it asks before it acts; ``None``: it never does."""
+
+
+def _thread(identity: str, request: ThreadRequest) -> _Thread:
+    return _Thread(identity, questions=Questions() if request.approvals is ApprovalPolicy.ASK else None)
 
 
 class CodexRuntime:
@@ -114,7 +123,7 @@ class CodexRuntime:
     async def open_thread(self, request: ThreadRequest) -> ThreadState:
         """See :class:`jamcore.api.ProviderRuntime`. Codex writes nothing before the first turn: until then nothing can be resumed."""
         identity = thread_of(await self._ask(Ask.THREAD_START, thread_settings(request)))
-        self._threads[identity] = _Thread(identity)
+        self._threads[identity] = _thread(identity, request)
         return ThreadState(identity=identity)
 
     async def resume_thread(self, identity: ProviderIdentity, request: ThreadRequest) -> ThreadState:
@@ -122,7 +131,7 @@ class CodexRuntime:
         answer = await self._ask(Ask.THREAD_RESUME, {"threadId": identity, "excludeTurns": True, **thread_settings(request)})
         reported = thread_of(answer)
         turns = await self._turns(reported)
-        self._threads[reported] = _Thread(reported)
+        self._threads[reported] = _thread(reported, request)
         return ThreadState(identity=reported, turns=turns)
 
     async def _turns(self, identity: str) -> tuple[ProviderTurn, ...]:
@@ -184,6 +193,12 @@ class CodexRuntime:
             if not turn.over.is_set():
                 with turn.held_open():
                     await self._stop(thread, turn)
+
+    async def answer(self, identity: ProviderIdentity, request: str, answer: ApprovalAnswer) -> None:
+        """See :class:`jamcore.api.ProviderRuntime`."""
+        thread = self._threads.get(identity)
+        if thread is not None and thread.questions is not None:
+            thread.questions.answer(request, answer)
 
     def _idle_thread(self, identity: str) -> _Thread:
         thread = self._threads.get(identity)
@@ -253,14 +268,19 @@ class CodexRuntime:
         if turn is None:
             return
         provider_turn = identifier(params.get("turnId") or member(params, "turn", "id")) or None
+        if thread.questions is not None and method == Told.ITEM_STARTED:
+            thread.questions.note(params)
         if method == Told.TURN_STARTED and turn.provider_turn is None and provider_turn is not None:
             turn.begins(provider_turn)
         for event in translate(method, params):
             await turn.take(event, provider_turn)
 
     async def asked(self, method: str, params: Mapping[str, Any]) -> object:
-        """Answer a request of Codex: refuse it, and let the turn say so."""
+        """Answer a request of Codex: ask a person what can be asked, where the thread asks; refuse all else, and let the turn say so."""
         thread = self._threads.get(identifier(params.get("threadId") or params.get("conversationId")))
+        turn = thread.turn if thread is not None else None
+        if thread is not None and thread.questions is not None and turn is not None and method in ASKED:
+            return await thread.questions.ask(turn, method, params)
         event = notice(method, params)
         if thread is not None and thread.turn is not None:
             await thread.turn.take(event, None)

@@ -1,0 +1,157 @@
+"""What Codex asks before it acts, as Jam's events, and Jam's answers in Codex's words: this once, or no.
+
+Codex offers more ("for the session", amendments of its own rules); none of it is ever said: what is allowed for good is Jam's to know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from jam_codex.protocol import identifier, member, text
+from jam_codex.turns import Turn
+from jamcore.api import ApprovalAnswer, ApprovalRequested, RemoteError
+
+NOTED_S = 2.0
+"""A change of files is announced right before Codex asks about it; the announcement is read in another task."""
+NOTED = 256
+"""Changes of one thread that are remembered until they are asked about."""
+REFUSED = -32601
+
+Params = Mapping[str, Any]
+
+
+@dataclass
+class _Open:
+    """One question that waits."""
+
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    answer: ApprovalAnswer = ApprovalAnswer.DENY
+
+
+class Questions:
+    """The open questions of one thread. Each waits for Jam's answer or for the end of its turn, whichever comes first."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+        self._changes: dict[str, object] = {}
+        self._news = anyio.Event()
+        self._asked = 0
+
+    def note(self, params: Params) -> None:
+        """Remember a change of files that was announced; ``params`` are those of an item that began."""
+        item = params.get("item")
+        if member(item, "type") != "fileChange":
+            return
+        while len(self._changes) >= NOTED:
+            del self._changes[next(iter(self._changes))]
+        self._changes[identifier(member(item, "id"))] = member(item, "changes")
+        self._news.set()
+        self._news = anyio.Event()
+
+    async def ask(self, turn: Turn, method: str, params: Params) -> object:
+        """Pass a question on and return the answer for Codex; a turn that ends first leaves it denied.
+
+        Raises:
+            RemoteError: Denied, where Codex has no word for that.
+        """
+        if identifier(params.get("turnId")) != turn.provider_turn:
+            return reply(method, params, ApprovalAnswer.DENY)  # of a turn that is over
+        self._asked += 1
+        request, waiting = f"{identifier(params.get('itemId'))[:200]}#{self._asked}", _Open()
+        self._open[request] = waiting
+        try:
+            about = await self._about(method, params)
+            await turn.take(about.model_copy(update={"request": request}), turn.provider_turn)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_call_when, turn.over, tasks.cancel_scope.cancel)
+                await waiting.answered.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            del self._open[request]
+        return reply(method, params, waiting.answer)
+
+    def answer(self, request: str, answer: ApprovalAnswer) -> None:
+        """Take Jam's answer; a question that is not open any more is passed over."""
+        if waiting := self._open.get(request):
+            waiting.answer = answer
+            waiting.answered.set()
+
+    async def _about(self, method: str, params: Params) -> ApprovalRequested:
+        item = identifier(params.get("itemId"))
+        if method == CHANGE:
+            with anyio.move_on_after(NOTED_S):
+                while item not in self._changes:
+                    await self._news.wait()
+            return change(item, params, self._changes.pop(item, None))
+        return command(item, params) if method == COMMAND else permissions(item, params)
+
+
+COMMAND = "item/commandExecution/requestApproval"
+CHANGE = "item/fileChange/requestApproval"
+PERMISSIONS = "item/permissions/requestApproval"
+ASKED = frozenset({COMMAND, CHANGE, PERMISSIONS})
+"""What a person can answer with yes or no. Everything else that Codex may ask is refused (:mod:`jam_codex.answers`)."""
+
+
+def command(item: str, params: Params) -> ApprovalRequested:
+    """Return the event for a command. One that wants more than to be run is something else, which no rule covers."""
+    wanted = text(params.get("command"))
+    more = {key: params[key] for key in ("additionalPermissions", "networkApprovalContext") if params.get(key)}
+    if params.get("kind") not in (None, "command"):
+        more["kind"] = text(params.get("kind"), 80)
+    preview = _lines(("in", text(params.get("cwd"), 4096)), ("because", text(params.get("reason"), 4096)))
+    if more or not wanted:
+        detail = f"{wanted}\n{json.dumps(more, sort_keys=True)}".strip()
+        return ApprovalRequested(item=item, subject="other", detail=detail, preview=preview)
+    return ApprovalRequested(item=item, subject="command", detail=wanted, preview=preview)
+
+
+def change(item: str, params: Params, changes: object) -> ApprovalRequested:
+    """Return the event for changes of files: which files and how, and their contents to look at."""
+    known = [entry for entry in changes if isinstance(entry, Mapping)] if isinstance(changes, list) else []
+    lines = [f"{text(member(entry, 'kind', 'type'), 40)} {text(member(entry, 'path'), 4096)}" for entry in known]
+    moved = any(member(entry, "kind", "move_path") for entry in known)
+    root = text(params.get("grantRoot"), 4096)
+    reason = text(params.get("reason"), 4096)
+    body = "\n".join(f"{line}\n{text(member(entry, 'diff'))}" for line, entry in zip(lines, known, strict=True))
+    preview = text("\n".join(part for part in (_lines(("because", reason)), body) if part))
+    if not lines or root or moved:
+        wanted = "\n".join([*lines, f"write below {root}" if root else ""]).strip()
+        return ApprovalRequested(item=item, subject="other", detail=wanted or "a change of files", preview=preview)
+    return ApprovalRequested(item=item, subject="file-change", detail=text("\n".join(lines)), preview=preview)
+
+
+def permissions(item: str, params: Params) -> ApprovalRequested:
+    """Return the event for more permissions, which Codex's own sandbox would need and Jam's does not know."""
+    detail = text(json.dumps(params.get("permissions"), sort_keys=True))
+    return ApprovalRequested(
+        item=item, subject="other", detail=detail, preview=_lines(("because", text(params.get("reason"), 4096)))
+    )
+
+
+def reply(method: str, params: Params, answer: ApprovalAnswer) -> dict[str, object]:
+    """Return what is said to Codex: this once, or no.
+
+    Raises:
+        RemoteError: No, where Codex has no word for it: any error is a rejection, and the turn goes on.
+    """
+    allowed = answer is ApprovalAnswer.ALLOW
+    if method != PERMISSIONS:
+        return {"decision": "accept" if allowed else "decline"}
+    if not allowed:
+        raise RemoteError(REFUSED, "denied")
+    return {"permissions": params.get("permissions") or {}, "scope": "turn"}
+
+
+def _lines(*parts: tuple[str, str]) -> str:
+    return "\n".join(f"{word} {value}" for word, value in parts if value)
+
+
+async def _call_when(event: anyio.Event, then: Callable[[], None]) -> None:
+    await event.wait()
+    then()
