@@ -51,6 +51,9 @@ from jamcore.domain.requests import (
     EngineView,
     Health,
     InstalledToolchain,
+    OverrideRequest,
+    OverrideResult,
+    OverrideView,
     ProviderView,
     RejectRequest,
     RoomRequest,
@@ -187,6 +190,16 @@ class JamClient:
             if failures > RECONNECTS:
                 raise StreamCutError(last_seq=after)
             await anyio.sleep(RECONNECT_PAUSE_S)
+
+    # ----------------------------------------------------------------------------------------------------------------- hosts
+
+    async def inspect_override(self, ref: str) -> OverrideView:
+        """Return the evidence about a host whose sandbox may have lost its proof."""
+        return await self._ask(OverrideView, f"/v1/hosts/{_quoted(ref)}/override")
+
+    async def override(self, ref: str, request: OverrideRequest) -> OverrideResult:
+        """Remove that sandbox; the request confirms the evidence by its digest."""
+        return await self._change(OverrideResult, "POST", f"/v1/hosts/{_quoted(ref)}/override", request)
 
     # -------------------------------------------------------------------------------------------------- runs and change requests
 

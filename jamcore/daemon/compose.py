@@ -11,6 +11,7 @@ from jamcore.daemon.change_sources import StoredSources
 from jamcore.daemon.changes import Changes
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse, open_engines
+from jamcore.daemon.host_overrides import HostOverrides
 from jamcore.daemon.hosts import HostWorkers
 from jamcore.daemon.identity import daemon_identity
 from jamcore.daemon.options import DaemonOptions
@@ -96,6 +97,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
         action = change_action(ChangeBuilder(options.app, files=options.files, crash=options.crash), sources)
         actions = ActionRegistry()
         actions.register(action)
+        overrides = HostOverrides(store=store, feed=feed, engines=engines, ownership=hosts.ownership, runner=runner, actions=actions)
         changes = Changes(options.app, store=store, runner=runner, action=action, sources=sources, gate=gate)
         runs = Runs(store=store, rooms=rooms, changes=changes, feed=feed, tasks=tasks)
         recovery = Recovery(
@@ -113,6 +115,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             providers=Providers(plugins=plugins, engines=engines, toolchains=toolchains, gate=gate),
             credentials=credentials,
             rooms=rooms,
+            hosts=overrides,
             approvals=Approvals(store=store, desk=hosts.desk),
             runs=runs,
             changes=changes,

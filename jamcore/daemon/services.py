@@ -19,6 +19,9 @@ from jamcore.domain.requests import (
     EngineView,
     Health,
     InstalledToolchain,
+    OverrideRequest,
+    OverrideResult,
+    OverrideView,
     ProviderView,
     RoomRequest,
     RoomView,
@@ -129,6 +132,16 @@ class ApprovalService(Protocol):
         """Remove a rule and return what it was."""
 
 
+class HostService(Protocol):
+    """Hosts: ``ref`` is a sandbox's name, a host's UUID, or a room on it as :class:`RoomService` takes it."""
+
+    async def inspect_override(self, ref: str) -> OverrideView:
+        """Return the evidence about a sandbox whose proof may be gone. Read-only."""
+
+    async def override(self, ref: str, request: OverrideRequest) -> OverrideResult:
+        """Remove that sandbox on a person's word, if the evidence is what was confirmed. An exact retry returns the same (OWN-8)."""
+
+
 class RunService(Protocol):
     """Objectives that end in a change request."""
 
@@ -160,6 +173,7 @@ class Services:
     providers: ProviderService
     credentials: CredentialService
     rooms: RoomService
+    hosts: HostService
     approvals: ApprovalService
     runs: RunService
     changes: ChangeService

@@ -50,6 +50,26 @@ class Disposition(StrEnum):
     OWNERSHIP_MISMATCH = "ownership-mismatch"
 
 
+class OverrideEvidence(Record):
+    """What an operator confirms when a sandbox is removed although its proof is gone (OWN-8).
+
+    The stored marker still must be the owner's: the override replaces the nonce alone.
+
+    Attributes:
+        sandbox: Its derived name.
+        presence: Whether it runs, is stopped, or is absent.
+        marker_digest: Of the whole stored marker.
+        nonce: What the guest's copy is: it matches, differs, is missing or unanswered.
+        engine_proof: The same of the copy that the engine keeps, or that it keeps none.
+    """
+
+    sandbox: str
+    presence: str
+    marker_digest: str
+    nonce: str
+    engine_proof: str
+
+
 @dataclass(eq=False)
 class OwnershipMismatchError(RefusalError):
     """The sandbox is there, but the proof does not hold; nothing was changed (OWN-3)."""

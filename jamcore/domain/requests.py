@@ -12,6 +12,7 @@ from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Cell, Configuration, Placement, WorkspaceSource
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
+from jamcore.domain.ownership import OverrideEvidence
 from jamcore.domain.records import Record
 from jamcore.domain.sandboxes import Resources
 from jamcore.domain.sessions import Room, RuntimeHost, RuntimeSession, SessionWorkspace, Turn
@@ -214,6 +215,33 @@ class ChangeView(Record):
     patch: str
     patch_truncated: bool
     decision: ChangeDecision | None = None
+
+
+class OverrideView(Record):
+    """A host whose sandbox may have lost its proof: the evidence to look at, and its digest, which confirms it (OWN-8)."""
+
+    host_id: UUID
+    engine: str
+    rooms: tuple[str, ...]
+    evidence: OverrideEvidence
+    digest: str
+    needed: bool
+
+
+class OverrideRequest(Record):
+    """Remove a sandbox without its proof. The id is the client's; ``confirmed`` is the digest of the evidence that was shown."""
+
+    id: UUID
+    confirmed: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class OverrideResult(Record):
+    """The sandbox is gone, its marker too; the files stay."""
+
+    id: UUID
+    host_id: UUID
+    sandbox: str
+    confirmed: str
 
 
 class StopResult(Record):

@@ -1,23 +1,19 @@
-"""The ways down: park (stop and keep), remove (verified), and the confirmed override for a guest that destroyed its proof."""
+"""The ways down: park (stop and keep) and remove (verified). Without its proof a sandbox goes by :mod:`jamcore.sandbox.override`."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
 
 import anyio
 import structlog
 
-from jamcore.domain.errors import JamError, RefusalError
+from jamcore.domain.errors import JamError
 from jamcore.domain.limits import LIFECYCLE_TIMEOUT_S, PARK_RETRY_S
-from jamcore.domain.ownership import OwnerMarker
 from jamcore.domain.plan import Owner
-from jamcore.domain.records import Record
 from jamcore.domain.sandboxes import Presence
 from jamcore.engines.port import Engine
-from jamcore.sandbox.ownership import NonceState, Ownership
+from jamcore.sandbox.ownership import Ownership
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -27,29 +23,6 @@ class Removal(StrEnum):
 
     REMOVED = "removed"
     ALREADY_ABSENT = "already-absent"
-
-
-class OverrideEvidence(Record):
-    """What an operator confirms when a sandbox is removed although its guest's proof is gone (OWN-8).
-
-    The stored marker still must be the owner's: the override replaces the nonce alone.
-    """
-
-    sandbox: str
-    presence: str
-    marker_digest: str
-    nonce: str
-
-
-@dataclass(eq=False)
-class OverrideRefusedError(RefusalError):
-    """The confirmation does not fit what is there now; nothing was removed."""
-
-    code: ClassVar[str] = "ownership.override_refused"
-    hint: ClassVar[str] = "Inspect the sandbox again and confirm the evidence that you are shown."
-
-    sandbox: str
-    problem: str
 
 
 async def park(engine: Engine, sandbox: str, *, sleep: Sleep = anyio.sleep, limit_s: float = LIFECYCLE_TIMEOUT_S) -> int:
@@ -90,50 +63,7 @@ async def remove(ownership: Ownership, sandbox: str, owner: Owner) -> Removal:
     return Removal.REMOVED
 
 
-async def inspect_override(ownership: Ownership, sandbox: str, owner: Owner) -> OverrideEvidence:
-    """Return the evidence that an operator must confirm before a sandbox without its proof is removed. Changes nothing lasting.
-
-    Raises:
-        OwnershipMismatchError: The marker is missing or somebody else's: no override replaces it.
-        EngineUnknownError: It cannot be said.
-    """
-    marker = ownership.verify_removable(sandbox, owner)
-    presence = await ownership.calls.presence(sandbox)
-    nonce = NonceState.MISSING if presence is Presence.ABSENT else await ownership.nonce_state(sandbox, marker.nonce)
-    return _evidence(sandbox, presence, marker, nonce)
-
-
-async def remove_overridden(ownership: Ownership, sandbox: str, owner: Owner, *, confirmed: str) -> Removal:
-    """Remove a sandbox whose nonce is missing or differs, on an operator's word (OWN-8).
-
-    Args:
-        ownership: Whose records and engine.
-        sandbox: The derived name.
-        owner: Whose sandbox the marker must say it is.
-        confirmed: The digest of the evidence that the operator was shown; it must still be true.
-
-    Raises:
-        OverrideRefusedError: Something changed since, or the proof holds and no override is needed.
-        OwnershipMismatchError: The marker is missing or somebody else's.
-    """
-    evidence = await inspect_override(ownership, sandbox, owner)
-    if evidence.content_digest() != confirmed:
-        raise OverrideRefusedError(sandbox=sandbox, problem="the evidence is no longer what was confirmed")
-    if evidence.nonce == NonceState.MATCHES:
-        raise OverrideRefusedError(sandbox=sandbox, problem="the proof holds: remove it without an override")
-    structlog.get_logger("jam.audit").warning("sandbox removed without its proof", **evidence.model_dump(), evidence=confirmed)
-    if await ownership.calls.presence(sandbox) is not Presence.ABSENT:
-        await _remove(ownership, sandbox)
-        return Removal.REMOVED
-    ownership.records.forget_marker(sandbox)
-    return Removal.ALREADY_ABSENT
-
-
 async def _remove(ownership: Ownership, sandbox: str) -> None:
     await ownership.remove_confirmed(sandbox)
     ownership.records.forget_marker(sandbox)
     ownership.records.forget_pending(sandbox)
-
-
-def _evidence(sandbox: str, presence: Presence, marker: OwnerMarker, nonce: NonceState) -> OverrideEvidence:
-    return OverrideEvidence(sandbox=sandbox, presence=presence.value, marker_digest=marker.content_digest(), nonce=nonce.value)

@@ -29,6 +29,10 @@ class JournalRows(Repository):
         state: str = self._need(self._one(JOURNAL.c.id == identifier), identifier)["state"]
         return state
 
+    def knows(self, identifier: UUID) -> bool:
+        """Say whether an action of this id was begun, whatever became of it."""
+        return self._one(JOURNAL.c.id == identifier) is not None
+
     def steps(self, identifier: UUID) -> tuple[tuple[str, str, str], ...]:
         """Return (step, phase, record) in order."""
         query = select(JOURNAL_STEPS).where(JOURNAL_STEPS.c.action_id == identifier).order_by(JOURNAL_STEPS.c.seq)

@@ -81,6 +81,7 @@ from jamcore.domain.events import (
     UserSaid,
 )
 from jamcore.domain.limits import Limits
+from jamcore.domain.ownership import OverrideEvidence
 from jamcore.domain.providers import ToolchainMissingError
 from jamcore.domain.requests import (
     CellRow,
@@ -91,6 +92,9 @@ from jamcore.domain.requests import (
     FindingView,
     Health,
     InstalledToolchain,
+    OverrideRequest,
+    OverrideResult,
+    OverrideView,
     ProviderView,
     RoomRequest,
     RoomView,
@@ -189,6 +193,7 @@ class FakeServices:
             providers=FakeProviders(self),
             credentials=FakeCredentials(self),
             rooms=FakeRooms(self),
+            hosts=FakeHosts(self),
             approvals=FakeApprovals(self),
             runs=FakeRuns(self),
             changes=FakeChanges(self),
@@ -508,6 +513,28 @@ class FakeRooms(Part):
             yield _follow(room, after, follow)
         finally:
             self.fake.readers -= 1
+
+
+class FakeHosts(Part):
+    async def inspect_override(self, ref: str) -> OverrideView:
+        await self.fake.note("inspect_override", ref)
+        found = self.fake.find(ref)
+        evidence = OverrideEvidence(
+            sandbox=found.host.sandbox, presence="stopped", marker_digest="a" * 64, nonce="missing", engine_proof="not-kept"
+        )
+        return OverrideView(
+            host_id=found.host.id,
+            engine=found.host.engine,
+            rooms=(found.room.name,),
+            evidence=evidence,
+            digest=evidence.content_digest(),
+            needed=not found.live,
+        )
+
+    async def override(self, ref: str, request: OverrideRequest) -> OverrideResult:
+        await self.fake.note("override", (ref, request))
+        found = self.fake.find(ref)
+        return OverrideResult(id=request.id, host_id=found.host.id, sandbox=found.host.sandbox, confirmed=request.confirmed)
 
 
 class FakeRuns(Part):

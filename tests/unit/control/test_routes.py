@@ -11,7 +11,7 @@ import pytest
 from jamcore.control.app import ROUTES
 from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.changes import Verdict
-from jamcore.domain.requests import AcceptRequest, RejectRequest, RoomRequest, RunRequest, TurnRequest
+from jamcore.domain.requests import AcceptRequest, OverrideRequest, RejectRequest, RoomRequest, RunRequest, TurnRequest
 from jamcore.domain.sessions import TurnState
 
 if TYPE_CHECKING:
@@ -58,6 +58,15 @@ def rows() -> tuple[Row, ...]:
         Row("stop_room", "POST", f"/v1/rooms/{REF}/stop", "", 200, "stop"),
         Row("resume_room", "POST", f"/v1/rooms/{REF}/resume", "", 200, "resume"),
         Row("inspect_session", "GET", f"/v1/rooms/{REF}/inspect", "", 200, "inspect"),
+        Row("inspect_override", "GET", f"/v1/hosts/{REF}/override", "", 200, "inspect_override"),
+        Row(
+            "override_host",
+            "POST",
+            f"/v1/hosts/{REF}/override",
+            json.dumps({"id": str(TURN), "confirmed": "b" * 64}),
+            200,
+            "override",
+        ),
         Row("start_run", "POST", "/v1/runs", run, 202, "run"),
         Row("get_run", "GET", f"/v1/runs/{room.id}", "", 200, "run_get"),
         Row("build_change", "POST", f"/v1/rooms/{REF}/changes", json.dumps({"id": str(CHANGE)}), 201, "build"),
@@ -123,6 +132,9 @@ async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
     assert (await client.resume("my room/50%")).live
     assert (await client.turns("my room/50%"))[0].text == "\u2028 \x00 ok"
     assert (await client.inspect("my room/50%")).checkpoints[0].generation == 2
+    lost = await client.inspect_override("my room/50%")
+    assert (lost.rooms, lost.digest) == (("my room/50%",), lost.evidence.content_digest())
+    assert (await client.override("my room/50%", OverrideRequest(id=TURN, confirmed=lost.digest))).sandbox == lost.evidence.sandbox
     run = RunRequest(
         id=CHANGE, turn_id=TURN, change_id=CHANGE, room=REQUEST.model_copy(update={"id": CHANGE, "name": "x"}), objective="o"
     )
