@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from jamcore.cli.output import Output
+from jamcore.cli.words import NO_ISOLATION
 from jamcore.control.client import JamClient
 from jamcore.domain.requests import EngineView, RoomView
 
-NONE = "none"
-"""The isolation class of host processes."""
 WARNING = "Nothing isolates this agent: it runs on this machine as you do, and can read and change everything that you can."
 
 
@@ -25,16 +24,11 @@ async def engine_for(output: Output, client: JamClient, named: str | None) -> st
 
 def warn(output: Output, shown: EngineView | RoomView) -> None:
     """Say plainly when nothing stands between an agent and the person's machine; with JSON the field ``isolation`` says it."""
-    if shown.isolation == NONE:
+    if shown.isolation == NO_ISOLATION:
         output.note(WARNING, "bold yellow")
 
 
-def engine_name(view: RoomView) -> str:
-    """Return a room's engine for a list, with the warning that fits there."""
-    return f"{view.host.engine} (no isolation)" if view.isolation == NONE else view.host.engine
-
-
 def _filled_in(engine: EngineView) -> str:
-    if engine.isolation == NONE:
+    if engine.isolation == NO_ISOLATION:
         return f"Engine: {engine.name}, because sandboxing is off in the settings."
     return f"Engine: {engine.name} (isolation: {engine.isolation}); --engine names another."

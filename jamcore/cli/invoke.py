@@ -12,8 +12,8 @@ import anyio
 from jamcore.cli.exits import Exit, exit_of
 from jamcore.cli.output import Output
 from jamcore.cli.streams import OutputLostError, lost
-from jamcore.control.address import app_directory, environment
 from jamcore.control.client import JamClient
+from jamcore.control.directory import app_directory, environment
 from jamcore.control.reach import Reach
 from jamcore.domain.errors import JamError
 from jamcore.system.ids import IdSource, SystemIds

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from jamcore.cli.engines import engine_name
 from jamcore.cli.output import Output
+from jamcore.cli.words import SHORT_ID, room_word, shortened
 from jamcore.domain.changes import PATCH, ChangeDecision, ChangeRequest, Verdict
 from jamcore.domain.requests import RoomView
 from jamcore.domain.sessions import Turn
-
-SHORT_ID = 13
-"""Characters of an id in lists: a UUIDv7 begins with its time, so 8 would be equal for what was made within a minute."""
-TEXT_CHARACTERS = 48
 
 
 def moment(at: datetime | None) -> str:
@@ -23,26 +19,7 @@ def moment(at: datetime | None) -> str:
 
 def room_state(view: RoomView) -> str:
     """Return one word: what the room is doing."""
-    return "working" if view.busy else "live" if view.live else "parked"
-
-
-def show_rooms(output: Output, rooms: Iterable[RoomView]) -> None:
-    """Print a list of rooms."""
-    output.table(
-        ("ROOM", "ID", "AGENT", "ENGINE", "STATE", "LAST TURN", "LAST MESSAGE"),
-        (
-            (
-                view.room.name,
-                str(view.room.id)[:SHORT_ID],
-                view.host.provider,
-                engine_name(view),
-                room_state(view),
-                view.last_turn.state if view.last_turn else None,
-                shortened(view.last_turn.text) if view.last_turn else None,
-            )
-            for view in rooms
-        ),
-    )
+    return room_word(busy=view.busy, live=view.live)
 
 
 def show_room(output: Output, view: RoomView) -> None:
@@ -117,9 +94,3 @@ def show_change(output: Output, change: ChangeRequest, decision: ChangeDecision 
 def patch_digest(change: ChangeRequest) -> str:
     """Return the SHA-256 of a change request's patch as its own record names it; empty when it names none."""
     return next((file.sha256 for file in change.files if file.name == PATCH), "")
-
-
-def shortened(text: str) -> str:
-    """Return the beginning of a message on one line."""
-    line = " ".join(text[: TEXT_CHARACTERS * 2].split())
-    return line if len(line) <= TEXT_CHARACTERS else line[: TEXT_CHARACTERS - 1] + "…"

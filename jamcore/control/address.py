@@ -1,38 +1,16 @@
-"""Where an app directory is, and where its daemon listens."""
+"""Where the daemon of an app directory listens."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from jamcore.control.directory import RECORD, RECORD_BYTES
 from jamcore.control.failures import AddressUnreadableError, DaemonOtherVersionError
 from jamcore.control.schemas import DaemonRecord
 from jamcore.control.versions import jam_version
 from jamcore.system.files import Files
-
-RECORD = "daemon.json"
-HOME_VARIABLE = "JAM_HOME"
-RECORD_BYTES = 64 << 10
-"""The record is a few hundred bytes; what is longer is not the record."""
-
-
-def environment() -> Mapping[str, str]:
-    """Return a copy of the process's environment: read here once, passed on from here."""
-    return dict(os.environ)  # noqa: TID251 - the one reading that the rule asks for
-
-
-def app_directory(explicit: Path | None, environ: Mapping[str, str]) -> Path:
-    """Return the absolute app directory: the explicit one, then ``JAM_HOME``, then the platform's user data directory."""
-    named = environ.get(HOME_VARIABLE, "")
-    if explicit is None and not named:
-        import platformdirs  # late: most calls name the directory
-
-        return platformdirs.user_data_path("jam", appauthor=False)
-    chosen = explicit if explicit is not None else Path(named)
-    return Path(os.path.abspath(chosen.expanduser()))  # noqa: PTH100 - resolve() would follow the user's symbolic links
 
 
 def read_record(directory: Path) -> DaemonRecord | None:

@@ -10,8 +10,9 @@ from pathlib import Path
 import anyio
 from aiohttp import web
 
-from jamcore.control.address import environment, remove_record, write_record
+from jamcore.control.address import remove_record, write_record
 from jamcore.control.app import build_app
+from jamcore.control.directory import environment
 from jamcore.control.schemas import DaemonRecord
 from jamcore.control.sockets import forget, listen, runtime_directory, socket_path
 from jamcore.control.versions import API_VERSION, jam_version

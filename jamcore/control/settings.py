@@ -19,7 +19,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from jamcore.control.address import HOME_VARIABLE, app_directory
+from jamcore.control.directory import HOME_VARIABLE, app_directory
 from jamcore.control.failures import SettingsInvalidError
 from jamcore.domain import limits
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import structlog
 
-from jamcore.control.address import environment
+from jamcore.control.directory import environment
 from jamcore.control.server import serving
 from jamcore.control.settings import Settings, load_settings
 from jamcore.control.sockets import runtime_directory

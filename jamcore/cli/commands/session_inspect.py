@@ -6,7 +6,8 @@ from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
 from jamcore.cli.output import Output
-from jamcore.cli.views import SHORT_ID, moment, show_turns
+from jamcore.cli.views import moment, show_turns
+from jamcore.cli.words import SHORT_ID
 from jamcore.domain.requests import SessionInspection
 
 

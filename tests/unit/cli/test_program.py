@@ -346,3 +346,21 @@ def test_the_daemon_is_stopped_and_waited_for(tmp_path: Path) -> None:
         assert gone.status == Exit.UNREACHABLE
         assert "daemon.not_running" in gone.err
         assert HELPERS.program(tmp_path, "daemon", "status", "--json").json["running"] is False
+
+
+@pytest.mark.parametrize("words", [["ls"], ["room", "ls", "--json"]])
+def test_a_list_needs_neither_records_nor_an_event_loop(home: Path, words: list[str]) -> None:
+    """What it does not import is what makes it quick; a daemon that runs answers it over a plain socket."""
+    code = (
+        "import sys; from jamcore.cli.main import run; status = run(sys.argv[1:]); "
+        "print(sorted({'typer', 'pydantic', 'asyncio', 'anyio', 'rich'} & set(sys.modules)), file=sys.stderr); sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, *words],
+        env={**os.environ, "JAM_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.splitlines()[-1] == "[]"
+    assert done.stdout == HELPERS.program(home, *words, "--app-directory", str(home)).out, "the way with typer prints the same"

@@ -15,9 +15,9 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from jamcore.control.address import app_directory as find_app_directory
 from jamcore.control.address import read_record, write_record
 from jamcore.control.client import JamClient
+from jamcore.control.directory import app_directory as find_app_directory
 from jamcore.control.failures import (
     AddressUnreadableError,
     ConnectionDroppedError,
