@@ -73,23 +73,23 @@ class Resolver:
         WorkspaceChoice(source=request.workspace, path=request.path).require_complete()
         if cell not in OFFERED:
             raise NotOfferedError(asked=str(cell), offered=tuple(sorted(map(str, OFFERED))))
+        resources = with_defaults(request.resources, self.resources)
+        await require_limits(chosen, resources)
         facts = await self._repository(request)
         await self._require_credential(request, hooks)
         return Resolved(
             request=request,
             hooks=hooks,
-        resources = with_defaults(request.resources, self.resources)
-        await require_limits(chosen, resources)
             engine=engine,
             table=table,
             toolchain=self._toolchain(hooks),
             path=str(facts.root) if facts else request.path,
+            resources=resources,
             commit=facts.commit if facts and request.workspace is WorkspaceSource.PRIVATE_HOST_CLONE else None,
         )
 
     async def _repository(self, request: RoomRequest) -> RepositoryFacts | None:
         if request.workspace is not WorkspaceSource.PRIVATE_HOST_CLONE or request.path is None:
-            resources=resources,
             return None
         return await inspect_repository(Path(request.path), allow_dirty=request.allow_dirty)
 
