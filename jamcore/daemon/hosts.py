@@ -19,6 +19,7 @@ from jamcore.domain.cells import Ability
 from jamcore.domain.plan import ModelEndpoint, Plan
 from jamcore.domain.providers import CredentialMissingError
 from jamcore.domain.sessions import RuntimeHost, RuntimeSession, SessionWorkspace
+from jamcore.egress.loopback import LoopbackDoor
 from jamcore.egress.relay import Relay, RelayCredential
 from jamcore.engines.port import Engine, Freezes
 from jamcore.plugins.manager import ProviderManager
@@ -32,6 +33,7 @@ from jamcore.runtime.turns import TurnRunner
 from jamcore.runtime.worker import HostWorker
 from jamcore.runtime.worktree import WorkTrees
 from jamcore.sandbox.ownership import Ownership
+from jamcore.sandbox.places import GuestView, guest_view
 from jamcore.sandbox.prepare import Preparer
 from jamcore.sandbox.records import OwnerRecords
 from jamcore.store import Repos, Store
@@ -115,6 +117,7 @@ class HostWorkers:
                 self._options.app, ownership=self.ownership(engine), files=self._options.files, ids=self._options.ids
             ),
             open_route=self._open_route,
+            open_door=LoopbackDoor.open,
             continuity=continuity,
             standing=HostStanding(host=host, store=self._store, feed=self._feed),
             work_trees=self._work_trees,
@@ -127,20 +130,26 @@ class HostWorkers:
             desk=self.desk,
             crash=self._options.crash,
         )
-        seats = tuple(Seat(session=session, workspace=workspace, room_id=room) for session, workspace, room in rows)
+        view = guest_view(plan, self._options.app)
+        seats = tuple(Seat(session=session, workspace=_seen(workspace, view), room_id=room) for session, workspace, room in rows)
         return HostWorker(bring_up=bring_up, seats=seats, runner=runner, limits=self._options.limits)
 
-    def _open_route(self, endpoint: ModelEndpoint) -> AbstractAsyncContextManager[Relay]:
+    def _open_route(self, endpoint: ModelEndpoint, prefix: str) -> AbstractAsyncContextManager[Relay]:
         """Open the relay of an endpoint with its credential as it is now; the secret stays in the daemon (ENV-4)."""
         if endpoint.credential is None:
-            return Relay.open(endpoint, credential=None)
+            return Relay.open(endpoint, credential=None, prefix=prefix)
         secret = self._credentials.secret(endpoint.credential)
         spec = self._credentials.spec(endpoint.credential)
         if secret is None:
             names = spec.environment_names if spec else (f"JAM_CREDENTIAL_{endpoint.credential.upper()}",)
             raise CredentialMissingError(credential=endpoint.credential, variables=names)
-        header, prefix = (spec.header, spec.prefix) if spec else ("authorization", "Bearer ")
-        return Relay.open(endpoint, credential=RelayCredential(header=header, value=prefix + secret))
+        header, word = (spec.header, spec.prefix) if spec else ("authorization", "Bearer ")
+        return Relay.open(endpoint, credential=RelayCredential(header=header, value=word + secret), prefix=prefix)
+
+
+def _seen(workspace: SessionWorkspace, view: GuestView) -> SessionWorkspace:
+    """Return a session's workspace with its directory where the session's guest sees it."""
+    return workspace.model_copy(update={"guest_path": view.path(workspace.guest_path)})
 
 
 def _freeze(engine: Engine, sandbox: str) -> Freeze | None:

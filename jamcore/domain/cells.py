@@ -56,6 +56,10 @@ class Ability(StrEnum):
     SNAPSHOT = "snapshot"
 
 
+ON_THE_HOST = frozenset({Ability.HOST_HOME, Ability.HOST_NETWORK, Ability.HOST_PATHS})
+"""What says that a guest lives on the host itself: an engine that can do everything else has none of them."""
+
+
 class Cell(Record):
     """One legal combination of the three choices."""
 

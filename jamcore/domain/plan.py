@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from jamcore.domain.cells import Ability, Cell
 from jamcore.domain.errors import RefusalError
@@ -23,6 +23,9 @@ TOOLS_ROOT = "/jam/tools"
 GUEST_HOME = "/home/agent"
 RELAY_PORT = 8790
 """Guest loopback port on which the model endpoint answers; fixed so that no plan changes with a host port (SEC-4)."""
+
+RELAY_URL = f"http://127.0.0.1:{RELAY_PORT}"
+"""How a guest with a loopback of its own reaches its model endpoint."""
 
 _GUEST_PATH = re.compile(r"(/[A-Za-z0-9._@+-]+)+\Z")
 
@@ -100,6 +103,24 @@ class ClonePlan(Record):
     guest_path: str
 
 
+class GuestPaths(StrEnum):
+    """Where the guest sees what the plan puts at guest paths (PLAN-4): the mapping of an engine that forces host paths."""
+
+    FIXED = "fixed"
+    """Exactly there: the engine chooses guest paths."""
+    HOST_MOUNTS = "host-mounts"
+    """Each host directory at its host path; the home at its own place."""
+    HOST = "host"
+    """Each host directory, and the home too, at its host path."""
+
+    @classmethod
+    def of(cls, abilities: frozenset[Ability]) -> GuestPaths:
+        """Return what an engine with these abilities shows."""
+        if Ability.HOST_PATHS not in abilities:
+            return cls.FIXED
+        return cls.HOST if Ability.HOST_HOME in abilities else cls.HOST_MOUNTS
+
+
 class ModelEndpoint(Record):
     """The only address a guest reaches: requests to the relay go to this origin and to these paths (SEC-4).
 
@@ -147,6 +168,15 @@ class Plan(Record):
     resources: Resources = Resources()
     endpoint: ModelEndpoint | None = None
     toolchain: Toolchain | None = None
+    paths: GuestPaths = GuestPaths.FIXED
+
+    @model_serializer(mode="wrap")
+    def _as_it_was_stored(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what came after the first plans were stored, where it is not used: their canonical form never changes."""
+        data: dict[str, object] = handler(self)
+        if self.paths is GuestPaths.FIXED:
+            del data["paths"]
+        return data
 
     @property
     def clone(self) -> bool:

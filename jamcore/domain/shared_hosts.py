@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar
 
 from jamcore.domain.cells import Cell
 from jamcore.domain.errors import FaultError, RefusalError
-from jamcore.domain.plan import McpServer, ModelEndpoint, Plan, PlanMount, Toolchain
+from jamcore.domain.plan import GuestPaths, McpServer, ModelEndpoint, Plan, PlanMount, Toolchain
 from jamcore.domain.records import Record
 from jamcore.domain.sandboxes import Isolation, Resources
 
@@ -55,6 +55,7 @@ class HostInputs(Record):
     resources: Annotated[Resources, Scope.HOST]
     endpoint: Annotated[ModelEndpoint | None, Scope.HOST]
     toolchain: Annotated[Toolchain | None, Scope.HOST]
+    paths: Annotated[GuestPaths, Scope.HOST]
     model: Annotated[str | None, Scope.SESSION] = None
 
     @classmethod

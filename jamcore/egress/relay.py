@@ -7,6 +7,7 @@ credential is added here and is in nothing that a guest can read. Answers stream
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -70,8 +71,10 @@ class Relay:
         tasks: TaskGroup,
         limits: RelayLimits,
         decided: Callable[[RelayDecision], None],
+        prefix: str = "",
     ) -> None:
         self.endpoint = endpoint
+        self._prefix = prefix
         self._allowed = frozenset(endpoint.paths)
         self._credential = credential
         self._session = session
@@ -101,6 +104,7 @@ class Relay:
         credential: RelayCredential | None,
         limits: RelayLimits | None = None,
         decided: Callable[[RelayDecision], None] = log_decision,
+        prefix: str = "",
     ) -> AsyncIterator[Self]:
         """Open a relay; it serves what it is given until the context ends.
 
@@ -109,6 +113,7 @@ class Relay:
             credential: What is added to each request, or nothing.
             limits: Other bounds than the defaults.
             decided: Told of every request when it is over.
+            prefix: What every target must begin with; it is not sent on, and no log has it.
         """
         bounds = limits or RelayLimits()
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=bounds.connect_s, sock_read=bounds.silence_s)
@@ -124,7 +129,9 @@ class Relay:
                 )
             )
             tasks = await stack.enter_async_context(owned_tasks())
-            relay = cls(endpoint, credential=credential, session=session, tasks=tasks, limits=bounds, decided=decided)
+            relay = cls(
+                endpoint, credential=credential, session=session, tasks=tasks, limits=bounds, decided=decided, prefix=prefix
+            )
             try:
                 yield relay
             finally:
@@ -180,7 +187,7 @@ class Relay:
 
     def _require_allowed(self, request: web.BaseRequest) -> None:
         """Admit exactly the plan's pairs: the target as it was sent, not as anybody might normalise it."""
-        target = request.raw_path
+        target = self._target(request)
         path, question, _ = target.partition("?")
         if f"{request.method} {path}" not in self._allowed:
             raise _RefusedError(Refused.PATH)
@@ -193,6 +200,13 @@ class Relay:
         if self._open > self._limits.concurrent:
             raise _RefusedError(Refused.BUSY)
 
+    def _target(self, request: web.BaseRequest) -> str:
+        """Return what is asked for below the prefix; without the prefix, nothing that any plan allows."""
+        target = request.raw_path
+        if not hmac.compare_digest(target[: len(self._prefix)].encode(), self._prefix.encode()):
+            return "/"
+        return target[len(self._prefix) :]
+
     async def _forward(self, exchange: _Exchange) -> web.StreamResponse:
         request = exchange.request
         headers = request_headers(request.headers.items())
@@ -201,7 +215,7 @@ class Relay:
         body = self._body(exchange) if request.body_exists else None
         if body is not None and request.content_length is not None:
             headers["content-length"] = str(request.content_length)
-        url = URL(self.endpoint.origin + request.raw_path, encoded=True)
+        url = URL(self.endpoint.origin + self._target(request), encoded=True)
         try:
             async with self._session.request(request.method, url, headers=headers, data=body, allow_redirects=False) as upstream:
                 exchange.upstream_status = upstream.status
@@ -254,7 +268,7 @@ class Relay:
         self._decided(
             RelayDecision(
                 method=shown_path(request.method)[:16],
-                path=shown_path(request.raw_path),
+                path=shown_path(self._target(request)),
                 status=exchange.answer.status if exchange.answer else 0,
                 upstream_status=exchange.upstream_status,
                 refused=reason,

@@ -29,7 +29,11 @@ from jamcore.system.guest import GuestProcess
 
 
 class Engine(Protocol):
-    """Makes, runs, parks and removes sandboxes, by name."""
+    """Makes, runs, parks and removes sandboxes, by name.
+
+    An engine with HOST_PATHS gets specifications in which each mount's guest path is its host path, and the
+    clone's lies on the guest disk; one with HOST_HOME has the home at ``<guest disk>/home``.
+    """
 
     @property
     def name(self) -> str:
@@ -127,7 +131,10 @@ class Reaches(Protocol):
 
 @runtime_checkable
 class HostView(Protocol):
-    """HOST_VIEW: the guest's files can be read on the host without asking the guest."""
+    """HOST_VIEW: the guest's files can be read on the host without asking the guest.
+
+    :data:`~jamcore.domain.plan.GUEST_HOME` names the home on every engine, wherever it lies.
+    """
 
     def host_path(self, name: str, guest_path: str) -> Path:
         """Return where ``guest_path`` lies on the host, following the sandbox's mounts, never a symbolic link of the guest.

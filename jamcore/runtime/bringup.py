@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
+from typing import Protocol
 
-from jamcore.domain.plan import GUEST_HOME, RELAY_PORT, STATE_ROOT, TOOLS_ROOT, ModelEndpoint, Plan
+from jamcore.domain.cells import Ability
+from jamcore.domain.plan import GUEST_HOME, RELAY_URL, STATE_ROOT, TOOLS_ROOT, ModelEndpoint, Plan
 from jamcore.domain.provider_rules import plan_context
 from jamcore.domain.providers import RuntimeRequest
 from jamcore.engines.port import Engine
@@ -20,14 +22,27 @@ from jamcore.runtime.continuity import HostContinuity
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.standing import HostStanding
 from jamcore.runtime.worktree import WorkTreeHiddenError, WorkTrees
+from jamcore.sandbox.places import GuestView, guest_view
 from jamcore.sandbox.planning import require_stored_name
 from jamcore.sandbox.prepare import PreparationRequest, Preparer
-from jamcore.sandbox.prepared import EndpointRoute, NetworkPolicy, PreparedExec
+from jamcore.sandbox.prepared import Door, EndpointRoute, NetworkPolicy, PreparedExec
 from jamcore.sandbox.teardown import park
 from jamcore.workspace.review import ReviewGitError
 
-OpenRoute = Callable[[ModelEndpoint], AbstractAsyncContextManager[EndpointRoute]]
-"""Opens the relay of an endpoint, with its credential looked up at that moment."""
+OpenRoute = Callable[[ModelEndpoint, str], AbstractAsyncContextManager[EndpointRoute]]
+"""Opens the relay of an endpoint, with its credential looked up at that moment; the text is what its targets begin with."""
+
+
+class HostDoor(Door, Protocol):
+    """A way in from the host's loopback: its address for the guest, and what every target of that address begins with."""
+
+    @property
+    def url(self) -> str:
+        """The address."""
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of every target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +54,7 @@ class BringUp:
     engine: Engine
     preparer: Preparer
     open_route: OpenRoute
+    open_door: Callable[[], AbstractAsyncContextManager[HostDoor]]
     continuity: HostContinuity
     standing: HostStanding
     work_trees: WorkTrees
@@ -65,7 +81,7 @@ class BringUp:
                 await self.work_trees.keep_base(self.continuity.host, seat.workspace, self.engine)
             except (WorkTreeHiddenError, ReviewGitError) as error:
                 await self.standing.say((seat,), error.code, f"no change request can be built from these files: {error}")
-        return await stack.enter_async_context(await self.hooks.open_runtime(self._request(), prepared))
+        return await stack.enter_async_context(await self.hooks.open_runtime(self._request(prepared.view), prepared))
 
     async def files_of(self, seat: Seat) -> str | None:
         """Return the digest of the session's work tree as it is now; ``None`` when it cannot be read (CONT-11).
@@ -86,23 +102,26 @@ class BringUp:
 
     async def _prepare(self, stack: AsyncExitStack) -> PreparedExec:
         context = plan_context(self.plan.provider, self.plan.cell, self.engine.abilities)
-        route = await stack.enter_async_context(self.open_route(self.plan.endpoint)) if self.plan.endpoint else None
+        door = await stack.enter_async_context(self.open_door()) if Ability.HOST_NETWORK in self.engine.abilities else None
+        view = guest_view(self.plan, self.preparer.app_root, relay_url=door.url if door else RELAY_URL)
+        prefix = door.prefix if door else ""
+        route = await stack.enter_async_context(self.open_route(self.plan.endpoint, prefix)) if self.plan.endpoint else None
         request = PreparationRequest(
             plan=self.plan,
             policy=NetworkPolicy(endpoint=self.plan.endpoint),
             contribution=await self.hooks.contribute_plan(context),
-            preparation=await self.hooks.prepare(context),
+            preparation=await self.hooks.prepare(view.context(context)),
         )
-        prepared = await self.preparer.prepare(request, route=route)
+        prepared = await self.preparer.prepare(request, route=route, door=door, view=view)
         stack.callback(prepared.shut)
         return prepared
 
-    def _request(self) -> RuntimeRequest:
+    def _request(self, view: GuestView) -> RuntimeRequest:
         return RuntimeRequest(
-            tools_root=f"{TOOLS_ROOT}/{self.plan.provider}",
-            state_root=f"{STATE_ROOT}/{self.plan.provider}",
-            home=GUEST_HOME,
-            relay_url=f"http://127.0.0.1:{RELAY_PORT}",
-            start_directory=GUEST_HOME,
+            tools_root=view.path(f"{TOOLS_ROOT}/{self.plan.provider}"),
+            state_root=view.path(f"{STATE_ROOT}/{self.plan.provider}"),
+            home=view.path(GUEST_HOME),
+            relay_url=view.relay_url,
+            start_directory=view.path(GUEST_HOME),
             expected_version=self.plan.toolchain.version if self.plan.toolchain else None,
         )

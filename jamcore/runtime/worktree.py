@@ -9,8 +9,10 @@ from typing import ClassVar
 from jamcore.domain import layout
 from jamcore.domain.cells import Ability, WorkspaceSource
 from jamcore.domain.errors import RefusalError
+from jamcore.domain.plan import Plan
 from jamcore.domain.sessions import RuntimeHost, SessionWorkspace
 from jamcore.engines.port import Engine, HostView
+from jamcore.sandbox.places import guest_view
 from jamcore.system.files import Files
 from jamcore.workspace.review import ReviewGit, tracked_paths
 
@@ -47,7 +49,8 @@ class WorkTrees:
         if workspace.source is WorkspaceSource.DIRECT_HOST and workspace.path is not None:
             return Path(workspace.path)
         if Ability.HOST_VIEW in engine.abilities and isinstance(engine, HostView):
-            return engine.host_path(host.sandbox, workspace.guest_path)
+            view = guest_view(Plan.model_validate_json(host.plan_json), self.app)
+            return engine.host_path(host.sandbox, view.path(workspace.guest_path))
         raise WorkTreeHiddenError(sandbox=host.sandbox, engine=engine.name)
 
     def review(self, host: RuntimeHost, workspace: SessionWorkspace, engine: Engine) -> ReviewGit:

@@ -38,6 +38,7 @@ from jamcore.sandbox.records import OwnerRecords, read_small_file
 PROOF_BYTES = 4096
 _WRITE_PROOF = 'umask 077 && IFS= read -r proof && printf "%s\\n" "$proof" > "$1"'  # built-ins alone: one process
 WRITE_PROOF_ARGV = ("/bin/sh", "-c", _WRITE_PROOF, "jam-owner", GUEST_MARKER)
+"""The last argument is the proof's place; see :meth:`Ownership._at` for guests that have it elsewhere."""
 # A pipe, a device or an endless file in its place must not keep the question from being answered.
 _READ_PROOF = f'[ -f "$1" ] && [ ! -L "$1" ] && exec head -c {PROOF_BYTES} -- "$1"'
 READ_PROOF_ARGV = ("/bin/sh", "-c", _READ_PROOF, "jam-owner", GUEST_MARKER)
@@ -155,7 +156,7 @@ class Ownership:
         Raises:
             EngineUnknownError: The guest did not confirm it.
         """
-        result = await self.calls.command(sandbox, WRITE_PROOF_ARGV, stdin=proof(nonce))
+        result = await self.calls.command(sandbox, self._at(sandbox, WRITE_PROOF_ARGV), stdin=proof(nonce))
         if result.code != 0:
             raise self._unknown("write the owner's proof", f"code {result.code}, timed out: {result.timed_out}")
 
@@ -165,7 +166,7 @@ class Ownership:
         A guest that makes this impossible hurts nobody: where this is called, the engine's own proof has decided.
         """
         try:
-            await self.calls.command(sandbox, RENEW_PROOF_ARGV, stdin=proof(nonce), limit=0)
+            await self.calls.command(sandbox, self._at(sandbox, RENEW_PROOF_ARGV), stdin=proof(nonce), limit=0)
             return await self.nonce_state(sandbox, nonce) is NonceState.MATCHES
         except JamError as error:
             self._log.warning("proof not written anew", sandbox=sandbox, code=error.code)
@@ -214,10 +215,17 @@ class Ownership:
         return marker is not None and hmac.compare_digest(marker.nonce, record.nonce)
 
     async def _ask_guest(self, sandbox: str, nonce: str) -> NonceState:
-        result = await self.calls.command(sandbox, READ_PROOF_ARGV, limit=PROOF_BYTES)
+        result = await self.calls.command(sandbox, self._at(sandbox, READ_PROOF_ARGV), limit=PROOF_BYTES)
         if result.timed_out or result.code is None:
             return NonceState.UNANSWERED
         return _compare(result.output if result.code == 0 else None, nonce)
+
+    def _at(self, sandbox: str, argv: tuple[str, ...]) -> tuple[str, ...]:
+        """Return a command with the proof's place as this sandbox's guest sees it."""
+        if Ability.HOST_HOME not in self.engine.abilities or not isinstance(self.engine, HostView):
+            return argv
+        home, _, name = GUEST_MARKER.rpartition("/")
+        return (*argv[:-1], str(self.engine.host_path(sandbox, home) / name))
 
     async def _look_on_host(self, view: HostView, sandbox: str) -> bytes | None:
         # The home is no link; the file in it may be one, which reading it then refuses.

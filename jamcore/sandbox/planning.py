@@ -17,6 +17,7 @@ from jamcore.domain.plan import (
     WORK_ROOT,
     AppPath,
     ClonePlan,
+    GuestPaths,
     HostPath,
     ModelEndpoint,
     MountRole,
@@ -163,6 +164,7 @@ def build_plan(
         resources=inputs.resources,
         endpoint=_endpoint(inputs, description, contribution),
         toolchain=inputs.toolchain if description.toolchain is not None else None,
+        paths=GuestPaths.of(engine.abilities),
     )
     places = [plan.primary.guest_path, *(mount.guest_path for mount in plan.mounts)]
     if len(set(places)) != len(places):

@@ -25,7 +25,8 @@ from jamcore.engines.port import Reaches
 from jamcore.sandbox.ensure import Approve, Ensured, Renewal, ensure_created
 from jamcore.sandbox.environment import guest_environment
 from jamcore.sandbox.ownership import Ownership
-from jamcore.sandbox.prepared import EndpointRoute, Gate, NetworkPolicy, PreparationMismatchError, PreparedExec
+from jamcore.sandbox.places import GuestView, guest_view
+from jamcore.sandbox.prepared import Door, EndpointRoute, Gate, NetworkPolicy, PreparationMismatchError, PreparedExec
 from jamcore.sandbox.specification import spec_of
 from jamcore.sandbox.state_files import StateTree
 from jamcore.sandbox.teardown import park
@@ -75,6 +76,8 @@ class _Work:
     request: PreparationRequest
     route: EndpointRoute | None
     approve: Approve | None
+    door: Door | None
+    view: GuestView
     gate: Gate = field(default_factory=Gate)
     outcome: Ensured | None = None
     renewal: Renewal | None = None
@@ -111,19 +114,27 @@ class Preparer:
         self._park = park_sandbox or self._park_here
 
     async def prepare(
-        self, request: PreparationRequest, *, route: EndpointRoute | None = None, approve: Approve | None = None
+        self,
+        request: PreparationRequest,
+        *,
+        route: EndpointRoute | None = None,
+        door: Door | None = None,
+        view: GuestView | None = None,
+        approve: Approve | None = None,
     ) -> PreparedExec:
         """Take every step in order and return the prepared sandbox.
 
         Args:
             request: The plan, its policy and the plugin's part.
             route: The relay of the policy's endpoint; its owner keeps it open for as long as the sandbox runs.
+            door: Where connections come in when the guest's loopback is the host's; its owner keeps it open as well.
+            view: What the guest sees; by default what the plan says.
             approve: Asked before a sandbox is created; raises when it is not to be.
 
         Raises:
             JamError: A step failed, was refused or took too long. A sandbox of ours that exists by then was parked.
         """
-        work = _Work(request, route, approve)
+        work = _Work(request, route, approve, door, view or guest_view(request.plan, self.app_root))
         name = "begin"
         try:
             with anyio.fail_after(self.limits.prepare_s):
@@ -146,6 +157,7 @@ class Preparer:
             outcome=work.outcome,
             renewal=work.renewal,
             gate=work.gate,
+            view=work.view,
         )
 
     async def _park_after(self, error: BaseException, sandbox: str) -> None:
@@ -190,6 +202,9 @@ async def _set_gate(preparer: Preparer, work: _Work) -> None:
         return
     if work.route is None or work.route.endpoint != plan.endpoint:
         raise PreparationMismatchError(sandbox=plan.name, part="endpoint route")
+    if Ability.HOST_NETWORK in engine.abilities and work.door is not None:
+        work.door.hand_to(work.gate.accept)
+        return
     if Ability.REACH not in engine.abilities or not isinstance(engine, Reaches):
         raise EngineLacksAbilityError(
             provider=plan.provider, engine=engine.name, asked=str(plan.cell), missing=(Ability.REACH.value,), nearest=()
@@ -216,13 +231,13 @@ async def _check_cancellation(_preparer: Preparer, _work: _Work) -> None:
 
 async def _make_guest_directories(preparer: Preparer, work: _Work) -> None:
     """The provider's directories on the guest's own disk."""
-    paths = tuple(f"{GUEST_HOME}/{name}" for name in work.request.contribution.guest_directories)
+    paths = tuple(work.view.path(f"{GUEST_HOME}/{name}") for name in work.request.contribution.guest_directories)
     if paths and (code := await _shell(preparer, work, _MAKE_DIRECTORIES, paths)) != 0:
         raise PreparationFailedError(sandbox=work.plan.name, step="guest-directories", detail=f"mkdir ended with code {code}")
 
 
 async def _check_references(preparer: Preparer, work: _Work) -> None:
-    paths = tuple(mount.guest_path for mount in work.plan.mounts if mount.role is MountRole.REFERENCE)
+    paths = tuple(work.view.path(mount.guest_path) for mount in work.plan.mounts if mount.role is MountRole.REFERENCE)
     if paths and await _shell(preparer, work, _READABLE, paths) != 0:
         raise ReferenceNotReadyError(sandbox=work.plan.name, paths=paths)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -14,6 +15,7 @@ from jamcore.engines.port import Engine
 from jamcore.sandbox.commands import run_command
 from jamcore.sandbox.ensure import Ensured, Renewal
 from jamcore.sandbox.environment import guest_environment
+from jamcore.sandbox.places import GuestView
 from jamcore.system.guest import GuestProcess
 
 
@@ -42,6 +44,13 @@ class EndpointRoute(Protocol):
 
     def accept(self, connection: socket.socket) -> None:
         """Take over a connected socket."""
+
+
+class Door(Protocol):
+    """Where connections come in when a guest's loopback is the host's: somebody else listens there and asks who comes."""
+
+    def hand_to(self, take: Callable[[socket.socket], None]) -> None:
+        """Give every connection to ``take``."""
 
 
 class Gate:
@@ -81,6 +90,7 @@ class PreparedExec:
         outcome: Ensured,
         gate: Gate,
         renewal: Renewal | None = None,
+        view: GuestView | None = None,
     ) -> None:
         self._engine = engine
         self._plan = plan
@@ -89,6 +99,7 @@ class PreparedExec:
         self._renewal = renewal
         self._gate = gate
         self._environment: tuple[tuple[str, str], ...] = ()
+        self._view = view or GuestView(())
 
     @property
     def plan(self) -> Plan:
@@ -99,6 +110,11 @@ class PreparedExec:
     def policy(self) -> NetworkPolicy:
         """The policy that was prepared."""
         return self._policy
+
+    @property
+    def view(self) -> GuestView:
+        """What the guest sees of the plan."""
+        return self._view
 
     @property
     def outcome(self) -> Ensured:
@@ -120,7 +136,7 @@ class PreparedExec:
         for part, given, prepared in (("plan", plan, self._plan), ("policy", policy, self._policy)):
             if given != prepared:
                 raise PreparationMismatchError(sandbox=self._plan.name, part=part)
-        guest_environment(self._plan.environment, pairs)
+        guest_environment(self._view.environment(self._plan.environment), pairs)
         self._environment = pairs
 
     async def start(self, argv: tuple[str, ...], *, cwd: str, environment: tuple[tuple[str, str], ...] = ()) -> GuestProcess:
@@ -144,6 +160,6 @@ class PreparedExec:
         self._gate.close()
 
     def _spec(self, argv: tuple[str, ...], cwd: str, environment: tuple[tuple[str, str], ...]) -> ExecSpec:
-        checked = guest_environment(self._plan.environment, self._environment, environment)
+        checked = guest_environment(self._view.environment(self._plan.environment), self._environment, environment)
         added = tuple(pair for pair in checked if pair not in self._plan.environment)
         return ExecSpec(argv=argv, cwd=cwd, environment=added)

@@ -11,6 +11,7 @@ from jamcore.domain.cells import Ability
 from jamcore.domain.errors import RefusalError
 from jamcore.domain.plan import RELAY_PORT, AppPath, ClonePlan, Plan, PlanMount
 from jamcore.domain.sandboxes import CloneSource, HostMount, SandboxSpec
+from jamcore.sandbox.places import GuestView, guest_view
 
 
 @dataclass(eq=False)
@@ -37,15 +38,16 @@ def spec_of(plan: Plan, app_root: Path, *, abilities: frozenset[Ability], cloned
         UnsafePathError: A directory is missing, is or is reached by a symbolic link, or holds Jam's app directory.
     """
     root = app_root.resolve()
+    view = guest_view(plan, root)
     mounts = [*([plan.primary] if isinstance(plan.primary, PlanMount) else []), *plan.mounts]
     clone = plan.primary if isinstance(plan.primary, ClonePlan) else None
     return SandboxSpec(
         name=plan.name,
         guest_disk=str(below(root, layout.guest_disk(plan.owner.stable_id))),
         # A mount inside another one must come after it.
-        mounts=tuple(_mount(mount, root) for mount in sorted(mounts, key=lambda mount: mount.guest_path)),
-        clone=None if clone is None else _clone(clone, root, needed=not cloned),
-        environment=plan.environment,
+        mounts=tuple(_mount(mount, root, view) for mount in sorted(mounts, key=lambda mount: mount.guest_path)),
+        clone=None if clone is None else _clone(clone, root, view, needed=not cloned),
+        environment=view.environment(plan.environment),
         resources=plan.resources,
         reach_ports=(RELAY_PORT,) if plan.endpoint is not None and Ability.REACH in abilities else (),
     )
@@ -64,17 +66,17 @@ def below(root: Path, relative: str) -> Path:
     return found
 
 
-def _mount(mount: PlanMount, root: Path) -> HostMount:
+def _mount(mount: PlanMount, root: Path, view: GuestView) -> HostMount:
     owned = isinstance(mount.source, AppPath)
     path = below(root, mount.source.path) if owned else _persons(mount.source.path, root)
-    return HostMount(host_path=str(path), guest_path=mount.guest_path, access=mount.access, owned=owned)
+    return HostMount(host_path=str(path), guest_path=view.path(mount.guest_path), access=mount.access, owned=owned)
 
 
-def _clone(clone: ClonePlan, root: Path, *, needed: bool) -> CloneSource:
+def _clone(clone: ClonePlan, root: Path, view: GuestView, *, needed: bool) -> CloneSource:
     path = _resolve(Path(clone.source.path)) if needed else Path(clone.source.path)
     if path != Path(clone.source.path) or path.is_relative_to(root):
         raise UnsafePathError(path=clone.source.path, problem="not the directory that was asked for, or inside Jam's own")
-    return CloneSource(host_path=str(path), commit=clone.commit, guest_path=clone.guest_path)
+    return CloneSource(host_path=str(path), commit=clone.commit, guest_path=view.path(clone.guest_path))
 
 
 def _persons(path: str, root: Path) -> Path:

@@ -149,6 +149,7 @@ async def rig(
     limits: RelayLimits | None = None,
     origin: str | None = None,
     tls: ssl.SSLContext | None = None,
+    prefix: str = "",
 ) -> AsyncIterator[Rig]:
     """Yield a relay with a server behind it and a guest before it."""
     decisions: list[RelayDecision] = []
@@ -160,7 +161,7 @@ async def rig(
             upstream.changes.notify()
             log_decision(decision)
 
-        async with Relay.open(endpoint, credential=credential, limits=limits, decided=decided) as relay:
+        async with Relay.open(endpoint, credential=credential, limits=limits, decided=decided, prefix=prefix) as relay:
             made = Rig(relay, upstream, decisions)
             try:
                 yield made

@@ -108,9 +108,11 @@ class SandboxRecords:
 
 def _mapped(spec: SandboxSpec, change: Callable[[str], str]) -> SandboxSpec:
     """Return the specification with ``change`` applied to each directory that is Jam's own."""
-    return spec.model_copy(
-        update={"guest_disk": change(spec.guest_disk), "mounts": tuple(_moved(m, change) if m.owned else m for m in spec.mounts)}
-    )
+    mounts = tuple(_moved(mount, change) if mount.owned else mount for mount in spec.mounts)
+    clone = spec.clone
+    if clone is not None and (clone.guest_path.startswith(f"{spec.guest_disk}/") or not clone.guest_path.startswith("/")):
+        clone = clone.model_copy(update={"guest_path": change(clone.guest_path)})  # seen on the disk itself, and moves with it
+    return spec.model_copy(update={"guest_disk": change(spec.guest_disk), "mounts": mounts, "clone": clone})
 
 
 def _moved(mount: HostMount, change: Callable[[str], str]) -> HostMount:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from jamcore.domain.cells import Ability, Cell, CellTable, Configuration, WorkspaceSource
+from jamcore.domain.cells import ON_THE_HOST, Ability, Cell, CellTable, Configuration, WorkspaceSource
 from jamcore.domain.plan import Plan, PlanContribution, RuntimeHostOwner
 from jamcore.domain.providers import ProviderDescription
 from jamcore.domain.sandboxes import Isolation
@@ -16,7 +16,7 @@ AGENT = UUID("00112233-4455-6677-8899-aabbccddeeff")
 HOST = UUID("ffeeddcc-bbaa-9988-7766-554433221100")
 SESSION = UUID("01234567-89ab-7def-8123-456789abcdef")
 OWNER = RuntimeHostOwner(agent_id=AGENT, host_id=HOST)
-ALL_ABLE = EngineFacts(name="directory", isolation=Isolation.NONE, abilities=frozenset(Ability))
+ALL_ABLE = EngineFacts(name="directory", isolation=Isolation.NONE, abilities=frozenset(Ability) - ON_THE_HOST)
 
 
 def inputs(**changes: Any) -> PlanInputs:

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from jamcore.domain.cells import DEDICATED_CELLS
-from jamcore.domain.plan import AppPath, McpServer, ModelEndpoint, MountRole, Plan, PlanContribution, PlanMount, Toolchain
+from jamcore.domain.plan import (
+    AppPath,
+    GuestPaths,
+    McpServer,
+    ModelEndpoint,
+    MountRole,
+    Plan,
+    PlanContribution,
+    PlanMount,
+    Toolchain,
+)
 from jamcore.domain.records import Record
 from jamcore.domain.requests import RoomRequest
 from jamcore.domain.sandboxes import Access, Isolation, Resources
@@ -41,6 +51,7 @@ MUTATIONS: dict[str, Any] = {
     "resources": Resources(memory_bytes=1 << 30),
     "endpoint": ModelEndpoint(origin="http://127.0.0.1:9", paths=("POST /v1/answers",)),
     "toolchain": Toolchain(provider="good", version="2", digest="1"),
+    "paths": GuestPaths.HOST,
     "model": "another-model",
 }
 """Another value for each field. A field without one fails below, so that nobody adds one without saying what it means."""

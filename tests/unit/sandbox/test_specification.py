@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from jamcore.domain import layout
-from jamcore.domain.cells import Ability, Cell, Configuration, Placement, WorkspaceSource
+from jamcore.domain.cells import ON_THE_HOST, Ability, Cell, Configuration, Placement, WorkspaceSource
 from jamcore.domain.plan import AppPath, Plan, PlanMount
 from jamcore.domain.sandboxes import Access, SandboxSpec
 from jamcore.sandbox.planning import ReferenceFolder
 from jamcore.sandbox.specification import UnsafePathError, spec_of
 from jamcore.testing.doubles import plans
 
-ALL = frozenset(Ability)
+ALL = frozenset(Ability) - ON_THE_HOST
 
 
 def make(app: Path) -> None:
