@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,6 @@ async def model() -> AsyncIterator[ResponsesServer]:
 @pytest.fixture
 def jam(app: Path, daemon: DaemonChild, client: JamClient) -> Callable[..., subprocess.CompletedProcess[bytes]]:
     """Type a command of ``jam``, on a pseudo terminal where asked, against the daemon that runs."""
-    assert client
     assert daemon.private is not None
     variables = {**os.environ, "JAM_HOME": str(app), "XDG_RUNTIME_DIR": str(daemon.private / "run"), "TERM": "xterm"}
 
@@ -121,17 +121,18 @@ async def test_what_the_agent_makes_steers_no_terminal(
     """Its words, what its commands print, the names of its files and its patch, on a terminal: visible, and nothing but colours acts."""
     repo = repository(tmp_path / "repo")
     words = ("run", "codex", OBJECTIVE, "--repo", str(repo), "--endpoint", model.base_url)
-    shown = {words[:1]: await to_thread.run_sync(lambda: jam(*words, terminal=True))}
+    shown: dict[tuple[str, ...], subprocess.CompletedProcess[bytes]] = {}
+    shown["run",] = await to_thread.run_sync(lambda: jam(*words, terminal=True))
     (room,) = await client.rooms()
     (change,) = [path.name for path in (app / layout.CHANGES).iterdir()]
     ref = str(room.room.id)
     shown["attach",] = await to_thread.run_sync(lambda: jam("attach", ref, typed=b"once more\n"))
     for later in (("room", "show", ref), ("change", "show", change), ("change", "ls"), ("ls",)):
-        shown[later[:2]] = await to_thread.run_sync(lambda later=later: jam(*later, terminal=True))
+        shown[later[:2]] = await to_thread.run_sync(partial(jam, *later, terminal=True))
     for command, done in shown.items():
         text = (done.stdout + done.stderr).decode()
         assert not CONTROLS.search(SGR.sub("", text)), (command, text)
-    run = shown[words[:1]].stdout.decode()
+    run = shown["run",].stdout.decode()
     assert "\\u202eevil" in run
     assert "no \\x1b]0;owned\\x07such test" in run
     assert "e\\x1b[2Jvil.txt" in run
