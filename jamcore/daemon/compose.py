@@ -18,6 +18,7 @@ from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.providers import Providers
 from jamcore.daemon.recovery import Recovery
 from jamcore.daemon.resolve import Resolver
+from jamcore.daemon.reviews import PackagedSources, Reviews
 from jamcore.daemon.rooms import Rooms
 from jamcore.daemon.runs import Runs
 from jamcore.daemon.services import Services
@@ -28,6 +29,7 @@ from jamcore.engines.registry import EngineRegistry
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner
 from jamcore.plugins.manager import ProviderManager
+from jamcore.runs.accept_action import accept_action
 from jamcore.runs.change_action import change_action
 from jamcore.runs.change_request import ChangeBuilder
 from jamcore.runtime.allocator import Allocator
@@ -61,7 +63,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
                 daemon_id=identity,
             )
         )
-        plugins = await _plugins()
+        plugins = await _plugins(options)
         engines = await _open_engines(stack, options)
         credentials = _credentials(options, plugins)
         toolchains = Toolchains(options.app, files=options.files, wheel_directory=options.wheel_directory)
@@ -71,7 +73,13 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             store=store, layout=Provisioner(options.app, files=options.files), clock=options.clock, ids=options.ids
         )
         hosts = HostWorkers(
-            options, store=store, feed=feed, plugins=plugins, engines=engines, credentials=credentials, work_trees=work_trees
+            options,
+            store=store,
+            feed=feed,
+            plugins=plugins,
+            engines=engines,
+            credentials=credentials,
+            work_trees=work_trees,
         )
         tasks = await stack.enter_async_context(owned_tasks())
         stack.callback(tasks.cancel_scope.cancel)
@@ -85,7 +93,14 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             store=store,
             feed=feed,
             pool=pool,
-            resolver=Resolver(plugins=plugins, engines=engines, toolchains=toolchains, credentials=credentials),
+            resolver=Resolver(
+                plugins=plugins,
+                engines=engines,
+                toolchains=toolchains,
+                credentials=credentials,
+                app=options.app,
+                resources=options.resources,
+            ),
             allocator=Allocator(store=store, clock=options.clock, ids=options.ids),
             provisioner=provisioner,
             clock=options.clock,
@@ -99,6 +114,12 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
         actions.register(action)
         overrides = HostOverrides(store=store, feed=feed, engines=engines, ownership=hosts.ownership, runner=runner, actions=actions)
         changes = Changes(options.app, store=store, runner=runner, action=action, sources=sources, gate=gate)
+        packaged = PackagedSources(options.app, store=store, feed=feed)
+        accepting = accept_action(packaged, scratch=options.files.make_private(options.app / layout.CHANGES))
+        actions.register(accepting)
+        reviews = Reviews(
+            options.app, store=store, clock=options.clock, runner=runner, action=accepting, sources=packaged, rooms=rooms
+        )
         runs = Runs(store=store, rooms=rooms, changes=changes, feed=feed, tasks=tasks)
         recovery = Recovery(
             options,
@@ -119,10 +140,11 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             approvals=Approvals(store=store, desk=hosts.desk),
             runs=runs,
             changes=changes,
+            reviews=reviews,
         )
 
 
-async def _plugins() -> ProviderManager:
+async def _plugins(options: DaemonOptions) -> ProviderManager:
     """Load every installed provider plugin; one that cannot be loaded is reported, not fatal."""
     plugins = ProviderManager()
     await plugins.load(blocked=options.blocked_plugins)
@@ -149,5 +171,11 @@ async def _open_engines(stack: AsyncExitStack, options: DaemonOptions) -> Engine
     registry = EngineRegistry()
     await registry.load(blocked=options.blocked_plugins)
     return await open_engines(
-        stack, registry, options.app, files=options.files, preferred=options.engine, sandboxing=options.sandboxing
+        stack,
+        registry,
+        options.app,
+        files=options.files,
+        preferred=options.engine,
+        sandboxing=options.sandboxing,
+        probe_within_s=options.limits.read_s,
     )

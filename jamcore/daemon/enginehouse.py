@@ -7,9 +7,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from types import MappingProxyType
 
+import anyio
 import structlog
 
 from jamcore.domain import layout
+from jamcore.domain.limits import READ_TIMEOUT_S
 from jamcore.domain.providers import PluginReport
 from jamcore.domain.requests import EngineView
 from jamcore.domain.sandboxes import EngineHealth, EngineUnavailableError, Finding, Isolation
@@ -27,6 +29,7 @@ class EngineHouse:
         sandboxing: Whether a request that names no engine gets a sandbox; off, it runs as a host process, as before there were any.
         broken: Engines that could not be opened, with the reason.
         reports: What became of each engine plugin when it was loaded.
+        probe_within_s: How long one engine may take to say whether it can work; one that takes longer cannot (START-4).
     """
 
     def __init__(
@@ -37,12 +40,14 @@ class EngineHouse:
         sandboxing: bool = True,
         broken: Mapping[str, str] | None = None,
         reports: tuple[PluginReport, ...] = (),
+        probe_within_s: float = READ_TIMEOUT_S,
     ) -> None:
         self._engines = MappingProxyType(dict(engines))
         self._preferred = preferred
         self._sandboxing = sandboxing
         self._broken = MappingProxyType(dict(broken or {}))
         self._reports = reports
+        self._probe_within_s = probe_within_s
 
     def get(self, name: str) -> Engine:
         """Return an engine by name.
@@ -73,11 +78,11 @@ class EngineHouse:
         """
         if wanted := name or (self._preferred if self._sandboxing else None):
             engine = self.get(wanted)
-            _require_usable(await engine.probe())
+            _require_usable(await self._probe(engine))
             return engine
         last: EngineHealth | None = None
         for engine in self._strongest_first():
-            last = await engine.probe()
+            last = await self._probe(engine)
             if last.usable:
                 return engine
         if last is not None:
@@ -92,7 +97,7 @@ class EngineHouse:
     async def health(self) -> tuple[EngineHealth, ...]:
         """Probe every engine; one that could not be opened is a result like any other (CAP-1)."""
         broken = tuple(_broken_health(name, reason) for name, reason in self._broken.items())
-        return (*tuple([await engine.probe() for engine in self._engines.values()]), *broken)
+        return (*tuple([await self._probe(engine) for engine in self._engines.values()]), *broken)
 
     async def views(self) -> tuple[EngineView, ...]:
         """Return every engine as a client sees it, strongest first, and which one a request without an engine gets."""
@@ -115,13 +120,25 @@ class EngineHouse:
         strength = {engine.name: weakest - engine.isolation for engine in self._engines.values()}
         return sorted(await self.health(), key=lambda health: (strength.get(health.engine, weakest + 1), health.engine))
 
+    async def _probe(self, engine: Engine) -> EngineHealth:
+        with anyio.move_on_after(self._probe_within_s):
+            return await engine.probe()
+        return _broken_health(engine.name, f"it did not say within {self._probe_within_s:g} s whether it can work")
+
     def _strongest_first(self) -> tuple[Engine, ...]:
         fitting = (engine for name, engine in self._engines.items() if self.serves_unnamed(name))
         return tuple(sorted(fitting, key=lambda engine: engine.isolation, reverse=True))
 
 
 async def open_engines(
-    stack: AsyncExitStack, registry: EngineRegistry, app: Path, *, files: Files, preferred: str | None, sandboxing: bool
+    stack: AsyncExitStack,
+    registry: EngineRegistry,
+    app: Path,
+    *,
+    files: Files,
+    preferred: str | None,
+    sandboxing: bool,
+    probe_within_s: float = READ_TIMEOUT_S,
 ) -> EngineHouse:
     """Open every installed engine, each with private directories of its own. One that fails is reported; the others go on (CAP-1)."""
     opened: dict[str, Engine] = {}
@@ -134,7 +151,14 @@ async def open_engines(
         except (Exception, SystemExit) as error:  # noqa: BLE001 - boundary: an engine's mistake, or its machine's, ends here
             structlog.get_logger("jam.engine").exception("an engine could not be opened", engine=name)
             broken[name] = f"it could not be opened: {error!r}"[:400]
-    return EngineHouse(opened, preferred=preferred, sandboxing=sandboxing, broken=broken, reports=registry.reports())
+    return EngineHouse(
+        opened,
+        preferred=preferred,
+        sandboxing=sandboxing,
+        broken=broken,
+        reports=registry.reports(),
+        probe_within_s=probe_within_s,
+    )
 
 
 def _view(health: EngineHealth, isolation: str, chosen: str) -> EngineView:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jamcore.domain.limits import APPROVAL_DEADLINE_S, DEFAULTS, Limits
+from jamcore.domain.sandboxes import Resources
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.system.clock import Clock, SystemClock
 from jamcore.system.files import Files
@@ -23,6 +24,7 @@ class DaemonOptions:
     pid: int
     environment: Mapping[str, str]
     engine: str | None = None
+    resources: Resources = field(default_factory=Resources)
     blocked_plugins: frozenset[str] = frozenset()
     sandboxing: bool = True
     wheel_directory: Path | None = None

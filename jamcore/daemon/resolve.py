@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -14,21 +15,22 @@ from jamcore.domain.errors import RefusalError
 from jamcore.domain.plan import Toolchain
 from jamcore.domain.providers import CredentialMissingError
 from jamcore.domain.requests import RoomRequest
-from jamcore.plugins.manager import ProviderManager
 from jamcore.domain.resources import demanded, require_held, with_defaults
-from jamcore.domain.sandboxes import Resources
+from jamcore.domain.sandboxes import Isolation, Resources
 from jamcore.engines.port import Engine, LimitsResources
+from jamcore.plugins.manager import ProviderManager
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.runtime.allocator import Resolved
 from jamcore.sandbox.planning import EngineFacts
 from jamcore.sandbox.toolchain import Toolchains
+from jamcore.workspace.direct import DirectoryRefusedError, inspect_directory, person_home
 from jamcore.workspace.repository import RepositoryFacts, inspect_repository
 
 OFFERED = frozenset(
     Cell(configuration=Configuration.JAM_MANAGED, workspace=workspace, placement=Placement.DEDICATED)
-    for workspace in (WorkspaceSource.MANAGED, WorkspaceSource.PRIVATE_HOST_CLONE)
+    for workspace in WorkspaceSource
 )
-"""What this release runs. The other legal cells need shared leases, or a plain warning about a person's own files, first."""
+"""What this release runs. The other legal cells need shared leases first."""
 
 
 @dataclass(eq=False)
@@ -50,8 +52,9 @@ class Resolver:
     engines: EngineHouse
     toolchains: Toolchains
     credentials: Credentials
-
+    app: Path
     resources: Resources = field(default_factory=Resources)
+
     async def resolve(self, request: RoomRequest) -> Resolved:
         """Look at everything the request names.
 
@@ -59,6 +62,7 @@ class Resolver:
             ApprovalsNotOfferedError: The agent is to ask, and cannot.
             UnknownProviderError, NoSuchCellError, EngineLacksAbilityError: The combination (CAP-4).
             EngineUnavailableError: No engine, or not the named one.
+            LimitNotHeldError: A limit that the engine cannot hold here.
             InvalidInputError, RefusalError: The path or the repository (CAP-7).
             CredentialMissingError, ToolchainMissingError: A readiness gate.
         """
@@ -83,7 +87,7 @@ class Resolver:
             engine=engine,
             table=table,
             toolchain=self._toolchain(hooks),
-            path=str(facts.root) if facts else request.path,
+            path=str(facts.root) if facts else self._in_place(request, engine),
             resources=resources,
             commit=facts.commit if facts and request.workspace is WorkspaceSource.PRIVATE_HOST_CLONE else None,
         )
@@ -92,6 +96,16 @@ class Resolver:
         if request.workspace is not WorkspaceSource.PRIVATE_HOST_CLONE or request.path is None:
             return None
         return await inspect_repository(Path(request.path), allow_dirty=request.allow_dirty)
+
+    def _in_place(self, request: RoomRequest, engine: EngineFacts) -> str | None:
+        """Return the person's own directory, looked at, where the agent is to work in it."""
+        if request.workspace is not WorkspaceSource.DIRECT_HOST or request.path is None:
+            return request.path
+        found = inspect_directory(Path(request.path), app=self.app, home=person_home())
+        if engine.isolation > Isolation.NONE and os.geteuid() == 0 == found.stat().st_uid:
+            # No guest is ever root (SEC-1), so it could not write there.
+            raise DirectoryRefusedError(path=str(found), problem="it belongs to root, and nothing in a sandbox is ever root")
+        return str(found)
 
     def _toolchain(self, hooks: ProviderHooks) -> Toolchain | None:
         spec = hooks.description.toolchain

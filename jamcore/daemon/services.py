@@ -9,9 +9,10 @@ from typing import Protocol
 from uuid import UUID
 
 from jamcore.domain.approvals import Approval, ApprovalRule, ApprovalState, DecisionRequest
-from jamcore.domain.changes import ChangeRequest
+from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.events import RoomEvent
 from jamcore.domain.requests import (
+    AcceptRequest,
     CellRow,
     ChangeView,
     CredentialRow,
@@ -23,6 +24,7 @@ from jamcore.domain.requests import (
     OverrideResult,
     OverrideView,
     ProviderView,
+    RejectRequest,
     RoomRequest,
     RoomView,
     RunRequest,
@@ -165,6 +167,19 @@ class ChangeService(Protocol):
         """Return one with its patch, control characters escaped (SEC-3)."""
 
 
+class ReviewService(Protocol):
+    """What a reviewer says of change requests."""
+
+    async def decisions(self) -> tuple[ChangeDecision, ...]:
+        """Return what became of those that were judged."""
+
+    async def accept(self, ref: str, request: AcceptRequest) -> ChangeDecision:
+        """Put exactly the reviewed bytes on a branch of the person's repository. An exact retry returns the same."""
+
+    async def reject(self, ref: str, request: RejectRequest) -> ChangeDecision:
+        """Refuse one; the reason becomes the room's next turn when the request names one. An exact retry returns the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """Everything that a transport may call."""
@@ -177,3 +192,4 @@ class Services:
     approvals: ApprovalService
     runs: RunService
     changes: ChangeService
+    reviews: ReviewService

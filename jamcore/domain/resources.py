@@ -141,7 +141,12 @@ def size(text: str, *, field: str) -> int:
 
 
 def resources(
-    *, cpus: float | None, memory: str | None, memory_per_process: str | None, pids: int | None, disk: str | None
+    *,
+    cpus: float | None = None,
+    memory: str | None = None,
+    memory_per_process: str | None = None,
+    pids: int | None = None,
+    disk: str | None = None,
 ) -> Resources:
     """Return the resources that words ask for.
 

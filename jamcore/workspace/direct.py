@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -49,6 +50,14 @@ def inspect_directory(path: Path, *, app: Path, home: Path) -> Path:
     if not os.access(found, os.R_OK | os.W_OK | os.X_OK):
         raise _refused(path, "you may not read and write it")
     return found
+
+
+def person_home() -> Path:
+    """Return the home directory of whoever runs this process, as the user database has it; ``/`` for a number without an entry."""
+    try:
+        return Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:
+        return Path("/")
 
 
 def _refused(path: Path, problem: str) -> DirectoryRefusedError:

@@ -2,7 +2,8 @@
 
 An ordinary user's sandboxes run as that user. When Jam runs as root, each sandbox runs as a user of its own that exists nowhere: its
 number is taken from a fixed range by the sandbox's name, so that it is the same after every start. Files that it makes belong to that
-number, never to root, and two sandboxes only share one if 16 bits of their names' digests are equal.
+number, never to root, and two sandboxes only share one if 16 bits of their names' digests are equal. A sandbox that works in place in a
+person's directory runs as that directory's owner instead, so that the person keeps what the agent writes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import stat
 from pathlib import Path
 
+from jamcore.domain.sandboxes import Access, SandboxSpec
 from jamcore.system.process import RunAs
 
 FIRST_UID = 1_900_000_000
@@ -25,6 +27,22 @@ def host_user(sandbox: str, *, root: bool | None = None) -> RunAs | None:
         return None
     number = FIRST_UID + int.from_bytes(hashlib.sha256(sandbox.encode()).digest()[:2], "big")
     return RunAs(uid=number, gid=number)
+
+
+def user_of(spec: SandboxSpec, *, root: bool | None = None) -> RunAs | None:
+    """Return the user of a sandbox that works in a person's own directory: the owner, so that what it writes there stays theirs.
+
+    A directory of root's changes nothing: no guest is ever root, so it may only write there as far as others may.
+    """
+    user = host_user(spec.name, root=root)
+    if user is None:
+        return None
+    for mount in spec.mounts:
+        if not mount.owned and mount.access is Access.READ_WRITE:
+            found = Path(mount.host_path).lstat()
+            if found.st_uid:
+                return RunAs(uid=found.st_uid, gid=found.st_gid or user.gid)
+    return user
 
 
 def give(path: Path, user: RunAs) -> None:

@@ -22,6 +22,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import anyio
@@ -49,7 +50,7 @@ from jamcore.domain.cells import (
     UnknownProviderError,
     WorkspaceSource,
 )
-from jamcore.domain.changes import ChangedPath, ChangeFlag, ChangeRequest, EvidenceFile
+from jamcore.domain.changes import ChangeDecision, ChangedPath, ChangeFlag, ChangeRequest, EvidenceFile, Verdict
 from jamcore.domain.continuity import (
     Activation,
     ActivationDecision,
@@ -84,6 +85,7 @@ from jamcore.domain.limits import Limits
 from jamcore.domain.ownership import OverrideEvidence
 from jamcore.domain.providers import ToolchainMissingError
 from jamcore.domain.requests import (
+    AcceptRequest,
     CellRow,
     ChangeView,
     CredentialRow,
@@ -96,6 +98,7 @@ from jamcore.domain.requests import (
     OverrideResult,
     OverrideView,
     ProviderView,
+    RejectRequest,
     RoomRequest,
     RoomView,
     RunRequest,
@@ -182,6 +185,7 @@ class FakeServices:
         self.approval_rules: dict[UUID, ApprovalRule] = {}
         self.news = anyio.Event()
         self.changes: dict[UUID, ChangeRequest] = {}
+        self.decisions: dict[UUID, ChangeDecision] = {}
         self.runs: dict[UUID, RunRequest] = {}
         self.secrets: dict[str, str] = {}
         self.stopping = anyio.Event()
@@ -197,6 +201,7 @@ class FakeServices:
             approvals=FakeApprovals(self),
             runs=FakeRuns(self),
             changes=FakeChanges(self),
+            reviews=FakeReviews(self),
         )
 
     async def note(self, name: str, detail: object = None) -> None:
@@ -582,6 +587,29 @@ class FakeChanges(Part):
         raise NotFoundError(kind="change request", ref=ref)
 
 
+class FakeReviews(Part):
+    async def decisions(self) -> tuple[ChangeDecision, ...]:
+        await self.fake.note("decisions")
+        return tuple(self.fake.decisions.values())
+
+    async def accept(self, ref: str, request: AcceptRequest) -> ChangeDecision:
+        await self.fake.note("accept", (ref, request))
+        return self.decide(
+            ref, request.id, Verdict.ACCEPTED, request.patch_sha256, branch=request.branch or "jam/x", commit="c" * 40
+        )
+
+    async def reject(self, ref: str, request: RejectRequest) -> ChangeDecision:
+        await self.fake.note("reject", (ref, request))
+        return self.decide(ref, request.id, Verdict.REJECTED, request.patch_sha256, reason=request.reason, turn_id=request.turn_id)
+
+    def decide(self, ref: str, identifier: UUID, verdict: Verdict, digest: str, **more: Any) -> ChangeDecision:
+        change = next((each for each in self.fake.changes if str(each).startswith(ref)), None)
+        if change is None:
+            raise NotFoundError(kind="change request", ref=ref)
+        decision = ChangeDecision(id=identifier, change_id=change, verdict=verdict, patch_sha256=digest, decided_at=AT, **more)
+        return self.fake.decisions.setdefault(change, decision)
+
+
 async def act(fake: FakeServices, room: Conversation, request: TurnRequest) -> None:
     """Act out one turn."""
     turn = request.id
@@ -702,7 +730,7 @@ def _conversation(request: RoomRequest) -> Conversation:
             engine=request.engine or "bubblewrap",
             cell=cell,
             sandbox="jam-x",
-            plan_json="{}",
+            plan_json=request.resources.canonical_json().decode(),  # all of a plan that its tests look at
             state=HostState.ACTIVE,
             daemon_id=UUID(int=7),
             fence_epoch=1,
