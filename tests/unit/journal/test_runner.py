@@ -174,7 +174,7 @@ async def test_a_journal_that_fails_too_hides_nothing(lives: Lives) -> None:
     async with lives.live() as life:
 
         class Broken:
-            begin, steps, end = life.journal.begin, life.journal.steps, life.journal.end
+            begin, steps, failures, end = life.journal.begin, life.journal.steps, life.journal.failures, life.journal.end
 
             async def note(self, identifier: UUID, step: str, phase: str, record: str, /, *, failure: str | None = None) -> None:
                 if failure is not None:
