@@ -30,7 +30,8 @@ PatchDigestOption = Annotated[
 ]
 DetachOption = Annotated[bool, typer.Option("--detach", "-d", help="Return at once; the work goes on in the daemon.")]
 EngineOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="What makes the sandbox. Default: the strongest healthy engine; `local` makes none.")
+    str | None,
+    typer.Option(metavar="NAME", help="What makes the sandbox. Default: the strongest healthy engine; `local` makes none."),
 ]
 ModelOption = Annotated[str | None, typer.Option(metavar="NAME", help="The model. Default: the agent's own.")]
 EndpointOption = Annotated[
@@ -43,4 +44,25 @@ EndpointCredentialOption = Annotated[
 AllowDirtyOption = Annotated[
     bool,
     typer.Option("--allow-dirty", help="Begin although the repository has uncommitted changes; they are not part of the clone."),
+]
+CpusOption = Annotated[
+    float | None,
+    typer.Option("--cpus", metavar="N", help="Processors that the sandbox may use together, such as 1.5. Default: all."),
+]
+MemoryOption = Annotated[
+    str | None, typer.Option("--memory", metavar="SIZE", help="Memory of the whole sandbox, such as 4G. Default: no limit.")
+]
+MemoryPerProcessOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-per-process",
+        metavar="SIZE",
+        help="Address space of each process: a weaker limit, which holds where --memory cannot. Default: no limit.",
+    ),
+]
+PidsOption = Annotated[
+    int | None, typer.Option("--pids", metavar="N", help="Processes and threads at once. Default: the engine's own bound.")
+]
+DiskOption = Annotated[
+    str | None, typer.Option("--disk", metavar="SIZE", help="The sandbox's own disk, such as 10G. Default: no limit.")
 ]

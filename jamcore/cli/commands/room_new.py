@@ -12,17 +12,23 @@ from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import (
     AllowDirtyOption,
+    CpusOption,
     DirectoryOption,
+    DiskOption,
     EndpointCredentialOption,
     EndpointOption,
     EngineOption,
     JsonOption,
+    MemoryOption,
+    MemoryPerProcessOption,
     ModelOption,
+    PidsOption,
 )
 from jamcore.cli.requests import endpoint, room_request
 from jamcore.cli.signals import Interruptible, second_leaves
 from jamcore.cli.views import show_room
 from jamcore.domain.cells import Configuration, Placement
+from jamcore.domain.resources import resources
 
 
 def command(
@@ -43,6 +49,11 @@ def command(
     endpoint_url: EndpointOption = None,
     endpoint_credential: EndpointCredentialOption = None,
     allow_dirty: AllowDirtyOption = False,
+    cpus: CpusOption = None,
+    memory: MemoryOption = None,
+    memory_per_process: MemoryPerProcessOption = None,
+    pids: PidsOption = None,
+    disk: DiskOption = None,
     json: JsonOption = False,
     app_directory: DirectoryOption = None,
 ) -> None:
@@ -65,6 +76,7 @@ def command(
             model=model,
             allow_dirty=allow_dirty,
             choice=endpoint(endpoint_url, endpoint_credential),
+            limits=resources(cpus=cpus, memory=memory, memory_per_process=memory_per_process, pids=pids, disk=disk),
         )
 
         async def still_starting() -> None:

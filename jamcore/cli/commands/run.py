@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated
-from uuid import UUID
 
-import anyio
 import typer
 
 from jamcore.cli.engines import engine_for
 from jamcore.cli.exits import Exit
-from jamcore.cli.follow import TurnWatch, exit_of_turn
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import (
     AllowDirtyOption,
+    CpusOption,
     DetachOption,
     DirectoryOption,
+    DiskOption,
     EndpointCredentialOption,
     EndpointOption,
     EngineOption,
     JsonOption,
+    MemoryOption,
+    MemoryPerProcessOption,
     ModelOption,
+    PidsOption,
 )
 from jamcore.cli.requests import endpoint, room_request
-from jamcore.cli.signals import Interruptible, second_leaves
-from jamcore.cli.views import show_change
-from jamcore.control.client import JamClient
+from jamcore.cli.runs import ShownRun
 from jamcore.domain.errors import InvalidInputError
-from jamcore.domain.events import SessionNotice
-from jamcore.domain.requests import RunRequest, RunView
-
-CHANGE_WAIT_S = 120.0
-"""Building a change request reads the whole work tree; beyond this something is wrong, and it can be looked up later."""
-BUILT = frozenset({"run.change-request", "run.no-change-request"})
-"""The room's notice that a run has ended, with its change request or without one."""
+from jamcore.domain.requests import RunRequest
+from jamcore.domain.resources import resources
 
 
 def command(
@@ -51,6 +45,11 @@ def command(
     endpoint_url: EndpointOption = None,
     endpoint_credential: EndpointCredentialOption = None,
     allow_dirty: AllowDirtyOption = False,
+    cpus: CpusOption = None,
+    memory: MemoryOption = None,
+    memory_per_process: MemoryPerProcessOption = None,
+    pids: PidsOption = None,
+    disk: DiskOption = None,
     detach: DetachOption = False,
     json: JsonOption = False,
     app_directory: DirectoryOption = None,
@@ -70,78 +69,18 @@ def command(
         client = session.client()
         engine_name = await engine_for(session.output, client, engine)
         room = room_request(
-            identifier, provider, repo=repo, engine=engine_name, model=model, allow_dirty=allow_dirty, choice=choice
+            identifier,
+            provider,
+            repo=repo,
+            engine=engine_name,
+            model=model,
+            allow_dirty=allow_dirty,
+            choice=choice,
+            limits=resources(cpus=cpus, memory=memory, memory_per_process=memory_per_process, pids=pids, disk=disk),
         )
         request = RunRequest(
             id=identifier, turn_id=session.ids.uuid(), change_id=session.ids.uuid(), room=room, objective=objective
         )
-        return await _Run(session, client, request).go(detach=detach)
+        return await ShownRun(session, client, request).go(detach=detach)
 
     invoke(work, json=json, directory=app_directory)
-
-
-class _Run:
-    """One run as this command sees it."""
-
-    def __init__(self, session: Session, client: JamClient, request: RunRequest) -> None:
-        self._session = session
-        self._output = session.output
-        self._client = client
-        self._request = request
-
-    async def go(self, *, detach: bool) -> Exit:
-        with self._output.ticker.during(f"starting a sandbox for {self._request.room.provider}"):
-            await self._client.health()  # a start has no deadline, so a daemon that is stuck is found out before
-            view = await Interruptible(lambda: self._client.start_run(self._request), second_leaves(self._still_starting)).run()
-        if view is None:
-            self._output.note(f"Detached; the run goes on: jam attach {self._request.id}", "bold")
-            return Exit.INTERRUPTED
-        self._output.note(f"{view.room.host.provider} in {view.room.host.engine}, room {view.room.room.name}")
-        if detach:
-            return self._detached(view)
-        watch = TurnWatch(self._session, self._client, ref=str(self._request.id), turn=self._request.turn_id, after=0)
-        turn = await watch.run()
-        if turn is None:
-            return Exit.INTERRUPTED
-        if watch.in_doubt:
-            self._undecided(await self._client.run(str(self._request.id)))
-            return Exit.NOT_WELL
-        self._report(await self._with_change(watch.last_seq))
-        return exit_of_turn(turn)
-
-    async def _still_starting(self) -> None:
-        self._output.note("The sandbox is still starting. Ctrl-C again detaches; the run goes on.", "bold")
-
-    async def _with_change(self, after: int) -> RunView:
-        """Wait until the daemon says that it has built the change request, or that it could not."""
-        ref = str(self._request.id)
-        with self._output.ticker.during("building the change request"), anyio.move_on_after(CHANGE_WAIT_S):
-            async with aclosing(self._client.events(ref, after=after)) as events:
-                async for event in events:
-                    if isinstance(event.payload, SessionNotice) and event.payload.code in BUILT:
-                        break
-        return await self._client.run(ref)
-
-    def _undecided(self, view: RunView) -> None:
-        """The change request comes when the room is back: no sooner is it known how the turn ended."""
-        if self._output.json:
-            self._output.json_line({"run": view})
-
-    def _report(self, view: RunView) -> None:
-        if self._output.json:
-            self._output.json_line({"run": view})
-        elif view.change is None:
-            self._output.note(f"There is no change request; see: jam attach {view.room.room.name}", "yellow")
-        else:
-            show_change(self._output, view.change)
-            self._output.note(f"Look at the patch:   jam change show {view.change.id}")
-            self._output.note(f"Talk with the agent: jam attach {view.room.room.name}")
-
-    def _detached(self, view: RunView) -> Exit:
-        identifier: UUID = view.room.room.id
-        if self._output.json:
-            self._output.document(view)
-        else:
-            self._output.line(str(identifier))
-            self._output.note(f"Watch it: jam attach {view.room.room.name}    Result: jam change ls")
-        return Exit.OK

@@ -53,6 +53,20 @@ def test_what_is_new_is_shown_and_can_be_chosen(jam: Jam, tmp_path: Path) -> Non
     assert direct["host"]["cell"] == {"configuration": "jam-managed", "workspace": "direct-host", "placement": "shared"}
 
 
+def test_limits_are_words_of_the_command_line(jam: Jam) -> None:
+    """A limit that is none is refused by its name before anything is asked; a good one is part of the room's request."""
+    refused = jam("room", "new", "codex", "--memory", "lots")
+    assert refused.status == Exit.REFUSED
+    assert "memory" in refused.err
+    refused = jam("run", "codex", "do it", "--pids", "1")
+    assert refused.status == Exit.REFUSED
+    assert "pids" in refused.err
+    limits = ("--cpus", "1.5", "--memory", "4G", "--memory-per-process", "2G", "--pids", "400", "--disk", "10G")
+    made = jam("room", "new", "codex", *limits, "--json").json
+    asked = {"cpus": 1.5, "memory_bytes": 4 << 30, "memory_per_process_bytes": 2 << 30, "processes": 400, "disk_bytes": 10 << 30}
+    assert json.loads(made["host"]["plan_json"]) == asked
+
+
 def test_an_answer_goes_to_standard_output_alone(jam: Jam, room: str) -> None:
     """What the agent does beside it goes to standard error, commands cut to their end."""
     said = jam("say", room, "hello", "there")

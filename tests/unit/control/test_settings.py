@@ -10,6 +10,7 @@ import pytest
 from jamcore.control.failures import SettingsInvalidError
 from jamcore.control.settings import Settings, load_settings
 from jamcore.domain import limits
+from jamcore.domain.sandboxes import Resources
 
 pytestmark = pytest.mark.guarantee("CONF-1")
 
@@ -48,6 +49,16 @@ def test_command_line_wins_over_variable_over_file_over_default(tmp_path: Path, 
     assert shown["wheel_directory"] == (None, "default")
 
 
+@pytest.mark.guarantee("PLAN-1")
+def test_limits_of_new_rooms_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words as on the command line; absent is no limit."""
+    assert load_settings(tmp_path, {}).settings.resources() == Resources()
+    (tmp_path / "config.toml").write_text('memory = "4G"\ncpus = 2\npids = 500\n')
+    monkeypatch.setenv("JAM_PIDS", "400")
+    wanted = Resources(memory_bytes=4 << 30, cpus=2.0, processes=400)
+    assert load_settings(tmp_path, os.environ).settings.resources() == wanted
+
+
 @pytest.mark.parametrize(
     ("content", "option"),
     [
@@ -58,6 +69,9 @@ def test_command_line_wins_over_variable_over_file_over_default(tmp_path: Path, 
         ("engine = [", "(the whole file)"),
         ("engine = '" + "e" * 33 + "'", "engine"),
         ("read_timeout_s = 0", "read_timeout_s"),
+        ("memory = 'lots'", "memory"),
+        ("cpus = 0", "cpus"),
+        ("pids = 3", "pids"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name(tmp_path: Path, content: str, option: str) -> None:
