@@ -19,7 +19,7 @@ from jamcore.system.ids import SystemIds
 from jamcore.testing.doubles.engines import DirectoryEngine
 from jamcore.testing.doubles.world import World
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
 
 SPOILT = ("emptied home", "forged", "empty", "link", "dangling link", "directory", "full directory")
 

@@ -34,7 +34,7 @@ from jamcore.testing.crash import KillAt, Killed, Passed
 from jamcore.testing.doubles import plans
 from jamcore.testing.doubles.world import World
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
 
 ACTION = UUID(int=5)
 

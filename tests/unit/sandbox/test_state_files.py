@@ -12,6 +12,8 @@ from jamcore.sandbox.specification import UnsafePathError
 from jamcore.sandbox.state_files import StateTree, temporary_name
 from jamcore.system.files import TEMPORARY, Files
 
+pytestmark = pytest.mark.unprivileged
+
 
 class CutFiles(Files):
     """The process is killed while a file has its temporary name: nothing tidies up."""
