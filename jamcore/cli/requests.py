@@ -10,10 +10,10 @@ from uuid import UUID
 from jamcore.domain.cells import Configuration, Placement, WorkspaceSource
 from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.requests import EndpointChoice, RoomRequest
-
 from jamcore.domain.sandboxes import Resources
-_WITH_PATH = re.compile(r"\w+://[^/]+/")
+
 NO_LIMITS = Resources()
+_WITH_PATH = re.compile(r"\w+://[^/]+/")
 
 
 def endpoint(url: str | None, credential: str | None) -> EndpointChoice | None:
@@ -44,9 +44,9 @@ def room_request(
     model: str | None = None,
     allow_dirty: bool = False,
     choice: EndpointChoice | None = None,
+    limits: Resources = NO_LIMITS,
 ) -> RoomRequest:
     """Return the request. Whether the combination is legal is the daemon's to say, from its one table (CAP-5).
-    limits: Resources = NO_LIMITS,
 
     Raises:
         InvalidInputError: Two workspaces were named, or a path has no valid Unicode name.
@@ -70,10 +70,10 @@ def room_request(
         allow_dirty=allow_dirty,
         model=model,
         endpoint=choice,
+        resources=limits,
     )
 
 
-        resources=limits,
 def checkout(path: Path) -> Path:
     """Return the checkout that ``path`` lies in: the nearest directory with a ``.git``, or ``path`` for the daemon to refuse."""
     start = _absolute(path)
