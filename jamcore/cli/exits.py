@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from jamcore.domain.errors import JamError, RefusalError
+if TYPE_CHECKING:
+    from jamcore.domain.errors import JamError
 
 
 class Exit(IntEnum):
@@ -37,6 +39,8 @@ _UNREACHABLE_FAMILY = "daemon"
 
 def exit_of(error: JamError) -> Exit:
     """Return the status for an error: by code and family, never by its words."""
+    from jamcore.domain.errors import RefusalError  # late: what ends well needs no error
+
     if error.code.partition(".")[0] == _UNREACHABLE_FAMILY:
         return Exit.UNREACHABLE
     return Exit.REFUSED if isinstance(error, RefusalError) else Exit.FAULT

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from jamcore.domain.errors import JamError
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jamcore.domain.errors import JamError
 
 _INSTALL = "Run `jam provider install {provider}`."
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from jamcore.cli.exits import Exit
 from jamcore.cli.output import Output, Row
@@ -23,8 +22,7 @@ Item = Mapping[str, Any]
 """A record as the JSON that travels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(NamedTuple):
     """What is listed, and how it looks to a person."""
 
     target: str

@@ -9,11 +9,14 @@ import gc
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import NoReturn
 
 from jamcore.cli.help import group_help, root_help
 from jamcore.cli.streams import OutputLostError, lost, open_closed, writing
 from jamcore.cli.table import Command, find, first_words, group
+
+TYPE_CHECKING = False  # as in typing, whose import is half of what the help costs
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 HELP = frozenset({"-h", "--help", "help"})
 VERSION = frozenset({"-V", "--version"})

@@ -13,11 +13,11 @@ from jamcore.cli.hints import hint_of
 from jamcore.cli.streams import writing
 from jamcore.cli.text import safe, safe_line
 from jamcore.cli.ticker import Ticker
-from jamcore.domain.errors import JamError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from jamcore.domain.errors import JamError
     from jamcore.domain.records import Record
 
 Row = Sequence[object]

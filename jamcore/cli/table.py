@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
 
+class Command:
+    """One command. A plain class: what makes records of classes would cost as much as the whole help.
 
-class Command(NamedTuple):
-    """One command: its words, its module below ``jamcore.cli.commands``, and one line for the list."""
+    Args:
+        path: The words that call it.
+        module: Its module below ``jamcore.cli.commands``.
+        section: Where the help lists it.
+        summary: One line for the list.
+        listed: Another spelling of a listed command is not listed itself.
+        lists: Name in ``jamcore.cli.lists``: what it prints when there are no options but ``--json``, without typer, which costs 60 ms.
+    """
 
-    path: tuple[str, ...]
-    module: str
-    section: str
-    summary: str
-    listed: bool = True
-    """Another spelling of a listed command is not listed itself."""
-    lists: str = ""
-    """Name in ``jamcore.cli.lists``: what it prints when there are no options but ``--json``, without typer, which costs 60 ms."""
+    __slots__ = ("listed", "lists", "module", "path", "section", "summary")
+
+    def __init__(
+        self, path: tuple[str, ...], module: str, section: str, summary: str, *, listed: bool = True, lists: str = ""
+    ) -> None:
+        self.path = path
+        self.module = module
+        self.section = section
+        self.summary = summary
+        self.listed = listed
+        self.lists = lists
 
     @property
     def name(self) -> str:

@@ -13,8 +13,8 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from jamcore.control.failures import DaemonOtherVersionError, PeerRefusedError
+from jamcore.control.peer import peer_uid
 from jamcore.control.schemas import ErrorBody
-from jamcore.control.sockets import peer_uid
 from jamcore.control.versions import API_HEADER, API_VERSION, VERSION_HEADER, jam_version
 from jamcore.domain.errors import InvalidInputError, JamError, RefusalError
 from jamcore.system.files import storage_error

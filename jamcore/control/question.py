@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jamcore.control.directory import RECORD, RECORD_BYTES
-from jamcore.control.sockets import peer_uid
+from jamcore.control.peer import peer_uid
 from jamcore.control.versions import API_HEADER, API_VERSION, jam_version
 
 ANSWER_S = 5.0

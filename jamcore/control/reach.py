@@ -22,8 +22,8 @@ from jamcore.control.failures import (
     ForeignDaemonError,
 )
 from jamcore.control.launch import Launch, launched
+from jamcore.control.peer import peer_pid, peer_uid
 from jamcore.control.schemas import DaemonRecord
-from jamcore.control.sockets import peer_pid, peer_uid
 from jamcore.control.versions import API_VERSION, jam_version
 from jamcore.domain.errors import JamError
 

@@ -10,7 +10,6 @@ import hashlib
 import os
 import socket
 import stat
-import struct
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +26,6 @@ RUNTIME_VARIABLE = "XDG_RUNTIME_DIR"
 _BIND_ATTEMPTS = 3
 """The directory may be removed by a daemon that ends just now; it is made again at most this often."""
 _DIGEST_HEX = 16
-_UCRED = struct.Struct("3i")
 
 
 def runtime_directory(chosen: Path | None, environ: Mapping[str, str]) -> Path:
@@ -126,26 +124,6 @@ def forget(path: Path, listener: socket.socket) -> None:
         path.parent.rmdir()
     except OSError:
         return  # another daemon of this user still has a socket there
-
-
-def peer_uid(connection: socket.socket) -> int | None:
-    """Return the uid of the process at the other end, or ``None`` where the system cannot tell."""
-    found = _peer(connection)
-    return None if found is None else found[1]
-
-
-def peer_pid(connection: socket.socket) -> int | None:
-    """Return the pid of the process that listens at the other end, or ``None`` where the system cannot tell."""
-    found = _peer(connection)
-    return None if found is None else found[0] or None
-
-
-def _peer(connection: socket.socket) -> tuple[int, int] | None:
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return None
-    pid, uid, _ = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, option, _UCRED.size))
-    return int(pid), int(uid)
 
 
 def _problem(found: os.stat_result) -> str:

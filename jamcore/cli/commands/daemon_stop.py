@@ -15,7 +15,7 @@ from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption
 from jamcore.control.address import read_record
 from jamcore.control.failures import AddressUnreadableError, DaemonNotRunningError, NoAnswerError
-from jamcore.control.sockets import peer_pid
+from jamcore.control.peer import peer_pid
 from jamcore.control.wire import raw_socket
 from jamcore.domain.limits import FORCED_EXIT_S
 

@@ -18,8 +18,9 @@ from aiohttp import web
 from jamcore.control import wire
 from jamcore.control.app import build_app
 from jamcore.control.failures import ForeignDaemonError, SocketOccupiedError, SocketPathTooLongError, UnsafeRuntimeDirectoryError
+from jamcore.control.peer import peer_uid
 from jamcore.control.reach import Reach
-from jamcore.control.sockets import forget, listen, peer_uid, require_private, runtime_directory, socket_path
+from jamcore.control.sockets import forget, listen, require_private, runtime_directory, socket_path
 
 if TYPE_CHECKING:
     from tests.unit.control.conftest import Served
