@@ -29,8 +29,8 @@ from jamcore.domain.errors import JamError
 
 START_WAIT_S = 60.0
 """A start replays interrupted work before it listens; with many hosts that takes seconds, not minutes."""
-POLL_S = 0.02
-"""How often to look whether a daemon that was just started listens."""
+POLL_S = 0.005
+"""How often to look whether a daemon that was just started listens: a look is one small file."""
 RELAUNCH_S = 1.0
 """How long to look for another daemon before starting ours again, twice as long each time: it holds the directory while it ends or
 recovers, which takes seconds."""

@@ -108,7 +108,7 @@ class DaemonChild:
                     health = await self.client().health()
                 except DaemonNotRunningError:
                     self.require_alive()
-                    await anyio.sleep(0.02)
+                    await anyio.sleep(POLL_S)
                     continue
                 if health.pid != self.pid:
                     raise DaemonFailedError(f"another daemon answers: process {health.pid}")
