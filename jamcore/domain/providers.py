@@ -9,6 +9,7 @@ from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Cell
 from jamcore.domain.errors import FaultError, RefusalError
 from jamcore.domain.events import TurnOutcome
+from jamcore.domain.limits import CHILD_SHUTDOWN_S
 from jamcore.domain.records import Record
 from jamcore.domain.sandboxes import Finding
 
@@ -117,6 +118,8 @@ class RuntimeRequest(Record):
     relay_url: str
     start_directory: str
     expected_version: str | None
+    shutdown_s: float = CHILD_SHUTDOWN_S
+    """How long the program may take to end by itself after its input was closed."""
 
 
 class ThreadRequest(Record):

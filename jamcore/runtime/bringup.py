@@ -124,4 +124,5 @@ class BringUp:
             relay_url=view.relay_url,
             start_directory=view.path(GUEST_HOME),
             expected_version=self.plan.toolchain.version if self.plan.toolchain else None,
+            shutdown_s=self.preparer.limits.child_shutdown_s,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,8 +15,10 @@ from anyio import to_thread
 from jamcore.control.client import JamClient
 from jamcore.domain import layout
 from jamcore.domain.errors import JamError
+from jamcore.domain.providers import ProviderDescription
 from jamcore.domain.requests import TurnRequest
 from jamcore.domain.sessions import HostState, TurnState
+from jamcore.plugins.manager import ProviderManager
 from jamcore.testing.daemon import BACKSTOP_S, DaemonChild, running_daemon, until
 from jamcore.testing.guards import settle
 from jamcore.testing.rooms import ask, managed, new_id
@@ -32,6 +36,13 @@ async def refused(call: Callable[[], Awaitable[object]], codes: list[str]) -> No
     with pytest.raises(JamError) as error:
         await call()
     codes.append(error.value.code)
+
+
+async def described(provider: str) -> ProviderDescription:
+    """Return what the provider's plugin says of itself."""
+    plugins = ProviderManager()
+    await plugins.load()
+    return plugins.provider(provider).description
 
 
 async def ended(daemon: DaemonChild) -> int:
@@ -81,6 +92,27 @@ async def test_a_stop_during_an_install_that_hangs(app: Path, tmp_path: Path) ->
         assert codes == ["daemon.stopping"]
         assert not settle(family)
         assert [path.name for path in (app / layout.TOOLCHAINS).glob("*/*")] == []
+
+
+@pytest.mark.needs("codex")
+@pytest.mark.guarantee("START-4")
+async def test_the_backstop_ends_what_nothing_else_can(app: Path, tmp_path: Path) -> None:
+    """A thread that reads what never comes cannot be cancelled: the daemon's own bound, as it was set, ends it all the same."""
+    description = await described(PROVIDER)
+    assert description.toolchain is not None
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    fifo = wheels / f"{description.toolchain.distribution.replace('-', '_')}-{description.toolchain.version}-x.whl"
+    os.mkfifo(fifo)
+    bounds = {"JAM_FINALISE_TIMEOUT_S": "0.5", "JAM_FORCED_EXIT_S": "3", "JAM_WHEEL_DIRECTORY": str(wheels)}
+    daemon, codes = DaemonChild(app, environment=bounds, private=tmp_path / "private"), list[str]()
+    async with running_daemon(daemon) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(refused, lambda: client.install(PROVIDER), codes)
+        held = await to_thread.run_sync(lambda: os.open(fifo, os.O_WRONLY))  # returns once the daemon reads it
+        try:
+            assert await ended(daemon) == -signal.SIGALRM
+        finally:
+            os.close(held)
 
 
 @pytest.mark.needs("codex", "bubblewrap")

@@ -14,13 +14,15 @@ from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption
 from jamcore.control.address import read_record
-from jamcore.control.failures import AddressUnreadableError, DaemonNotRunningError, NoAnswerError
+from jamcore.control.failures import AddressUnreadableError, DaemonNotRunningError, NoAnswerError, SettingsInvalidError
 from jamcore.control.peer import peer_pid
 from jamcore.control.wire import raw_socket
 from jamcore.domain.limits import FORCED_EXIT_S
 
-WAIT_S = FORCED_EXIT_S + 5.0
-"""The daemon ends itself by force after its own bound; a little longer than that."""
+BEYOND_S = 5.0
+"""The daemon ends itself by force after its own bound; this is waited beyond that."""
+KILLED_S = 50.0
+"""A process that was killed ends at once, unless the machine swaps or a disk hangs."""
 TERM_S = 10.0
 """How long a daemon that does not answer gets to end by itself before it is killed."""
 
@@ -49,14 +51,15 @@ def command(
 async def _ask(session: Session) -> bool:
     """Stop it as it wishes; return whether it ran."""
     client = session.client(start=False, any_version=True)
+    wait_s = _forced_exit_s(session) + BEYOND_S
     try:
         process = _Process((await client.health()).pid)
     except (DaemonNotRunningError, ProcessLookupError):
         return False
     try:
         await client.shutdown()
-        if not await process.ended(WAIT_S):
-            raise NoAnswerError(request="shutdown", waited_s=WAIT_S, pid=str(process.pid))
+        if not await process.ended(wait_s):
+            raise NoAnswerError(request="shutdown", waited_s=wait_s, pid=str(process.pid))
     finally:
         process.close()
     return True
@@ -87,11 +90,21 @@ async def _force(session: Session) -> bool:
         process.signal(signal.SIGTERM)
         if not await process.ended(TERM_S):
             process.signal(signal.SIGKILL)
-            if not await process.ended(WAIT_S):
-                raise NoAnswerError(request="SIGKILL", waited_s=WAIT_S, pid=str(record.pid))
+            if not await process.ended(KILLED_S):
+                raise NoAnswerError(request="SIGKILL", waited_s=KILLED_S, pid=str(record.pid))
     finally:
         process.close()
     return True
+
+
+def _forced_exit_s(session: Session) -> float:
+    """Return the daemon's own bound, as its settings are now; with settings that nobody can read, the default."""
+    from jamcore.control.settings import load_settings  # late: no other command but `jam config show` reads all settings
+
+    try:
+        return load_settings(session.directory, session.environ).settings.forced_exit_s
+    except SettingsInvalidError:
+        return FORCED_EXIT_S
 
 
 class _Process:

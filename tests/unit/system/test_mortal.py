@@ -53,7 +53,6 @@ def parent() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         process.wait()
 
 
-@pytest.mark.guarantee("START-4")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_program_ends_with_a_parent_that_is_killed(
     tmp_path: Path, parent: Callable[..., subprocess.Popen[bytes]], way: str
@@ -72,7 +71,6 @@ def test_a_program_ends_with_a_parent_that_is_killed(
     settle(family)  # what the shell itself had started ends by itself within its second
 
 
-@pytest.mark.guarantee("START-4")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_clone_ends_with_a_parent_that_is_killed(
     tmp_path: Path, parent: Callable[..., subprocess.Popen[bytes]], way: str

@@ -13,9 +13,6 @@ from jam_codex.plan import environment
 from jam_codex.runtime import CodexRuntime
 from jamcore.api import GuestLauncher, LineClient, ProviderRuntime, RuntimeRequest
 
-CLOSE_S = 3.0
-"""Between the end of its input and its end: 0.04 s when all is well. Codex then ends its commands and marks a running turn as aborted."""
-
 
 @asynccontextmanager
 async def open_codex(request: RuntimeRequest, launcher: GuestLauncher) -> AsyncIterator[ProviderRuntime]:
@@ -35,8 +32,9 @@ async def open_codex(request: RuntimeRequest, launcher: GuestLauncher) -> AsyncI
                 await runtime.begin(client, request.expected_version)
                 yield runtime
             finally:
+                # 0.04 s when all is well: Codex ends its commands and marks a running turn as aborted.
                 with anyio.CancelScope(shield=True):
-                    await client.finish(CLOSE_S)
+                    await client.finish(request.shutdown_s)
     finally:
         with anyio.CancelScope(shield=True):
             await process.aclose()
