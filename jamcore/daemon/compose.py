@@ -84,7 +84,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
         tasks = await stack.enter_async_context(owned_tasks())
         stack.callback(tasks.cancel_scope.cancel)
         gate = StopGate()
-        pool = await stack.enter_async_context(worker_pool(hosts.make, gate=gate, limits=options.limits))
+        pool = await stack.enter_async_context(worker_pool(hosts, leases=hosts.leases, gate=gate, limits=options.limits))
         status = SystemStatus(
             options, identity=identity, engines=engines, plugins=plugins, toolchains=toolchains, credentials=credentials
         )
@@ -93,6 +93,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             store=store,
             feed=feed,
             pool=pool,
+            leases=hosts.leases,
             resolver=Resolver(
                 plugins=plugins,
                 engines=engines,

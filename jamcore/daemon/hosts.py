@@ -15,7 +15,7 @@ from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.options import DaemonOptions
 from jamcore.domain import layout
-from jamcore.domain.cells import Ability
+from jamcore.domain.cells import Ability, Placement
 from jamcore.domain.plan import ModelEndpoint, Plan
 from jamcore.domain.providers import CredentialMissingError
 from jamcore.domain.sessions import RuntimeHost, RuntimeSession, SessionWorkspace
@@ -23,10 +23,12 @@ from jamcore.egress.loopback import LoopbackDoor
 from jamcore.egress.relay import Relay, RelayCredential
 from jamcore.engines.port import Engine, Freezes
 from jamcore.plugins.manager import ProviderManager
+from jamcore.runtime.allocator import require_seat
 from jamcore.runtime.approvals import ApprovalDesk
 from jamcore.runtime.bringup import BringUp
 from jamcore.runtime.continuity import HostContinuity
 from jamcore.runtime.feed import RoomFeed
+from jamcore.runtime.leases import Leases
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.standing import HostStanding
 from jamcore.runtime.turns import TurnRunner
@@ -40,7 +42,7 @@ from jamcore.store import Repos, Store
 
 
 class HostWorkers:
-    """Holds what all workers of one daemon share: coordinators, broker, activator, observer, the desk."""
+    """Holds what all workers of one daemon share: coordinators, broker, activator, observer, the desk, the leases."""
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class HostWorkers:
         self._engines = engines
         self._credentials = credentials
         self._work_trees = work_trees
+        self.leases = Leases()
         self.desk = ApprovalDesk(
             store=store, feed=feed, clock=options.clock, ids=options.ids, deadline_s=options.approval_deadline_s
         )
@@ -85,13 +88,30 @@ class HostWorkers:
         records = OwnerRecords(options.app, files=options.files)
         return Ownership(records, engine, crash=options.crash, limits=options.limits)
 
-    async def make(self, host_id: UUID) -> HostWorker:
-        """Return the worker of a host, not started.
+    async def seat(self, host: UUID, session: UUID, *, live: int) -> Seat:
+        """Return a seat for a session on a host that has ``live`` others.
+
+        Raises:
+            UnknownProviderError: The host's plugin is not there any more.
+            SharedHostFullError: The provider takes no more sessions on this host now (SHARE-5).
+        """
+        stored, record, workspace, room = await self._store.read(partial(_rows, host, session))
+        own_process = False
+        if stored.cell.placement is Placement.SHARED:
+            own_process = (await require_seat(self._plugins.provider(stored.provider), stored.sandbox, live)).own_process
+        workspace = _seen(workspace, guest_view(Plan.model_validate_json(stored.plan_json), self._options.app))
+        return Seat(session=record, workspace=workspace, room_id=room, own_process=own_process)
+
+    async def make(self, host: UUID) -> HostWorker:
+        """Return the worker of a host, not started and without a seat.
 
         Raises:
             UnknownProviderError, EngineUnavailableError: The host's plugin or engine is not there any more.
         """
-        host, rows = await self._store.read(partial(_rows, host_id))
+        stored = await self._store.read(lambda repos: repos.hosts.get(host))
+        return self._worker(stored)
+
+    def _worker(self, host: RuntimeHost) -> HostWorker:
         plan = Plan.model_validate_json(host.plan_json)
         hooks, engine = self._plugins.provider(host.provider), self._engines.get(host.engine)
         continuity = HostContinuity(
@@ -130,9 +150,7 @@ class HostWorkers:
             desk=self.desk,
             crash=self._options.crash,
         )
-        view = guest_view(plan, self._options.app)
-        seats = tuple(Seat(session=session, workspace=_seen(workspace, view), room_id=room) for session, workspace, room in rows)
-        return HostWorker(bring_up=bring_up, seats=seats, runner=runner, limits=self._options.limits)
+        return HostWorker(bring_up=bring_up, leases=self.leases, runner=runner, limits=self._options.limits)
 
     def _open_route(self, endpoint: ModelEndpoint, prefix: str) -> AbstractAsyncContextManager[Relay]:
         """Open the relay of an endpoint with its credential as it is now; the secret stays in the daemon (ENV-4)."""
@@ -158,9 +176,6 @@ def _freeze(engine: Engine, sandbox: str) -> Freeze | None:
     return None
 
 
-def _rows(host_id: UUID, repos: Repos) -> tuple[RuntimeHost, list[tuple[RuntimeSession, SessionWorkspace, UUID]]]:
-    rows = [
-        (session, repos.workspaces.of_session(session.id), repos.bindings.live_of_session(session.id).room_id)
-        for session in repos.sessions.of_host(host_id)
-    ]
-    return repos.hosts.get(host_id), rows
+def _rows(host: UUID, session: UUID, repos: Repos) -> tuple[RuntimeHost, RuntimeSession, SessionWorkspace, UUID]:
+    room = repos.bindings.live_of_session(session).room_id
+    return repos.hosts.get(host), repos.sessions.get(session), repos.workspaces.of_session(session), room

@@ -10,7 +10,7 @@ from typing import ClassVar
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.domain.approvals import ApprovalPolicy, ApprovalsNotOfferedError
-from jamcore.domain.cells import Cell, Configuration, Placement, WorkspaceChoice, WorkspaceSource
+from jamcore.domain.cells import SHARED_CELL, Cell, Configuration, Placement, WorkspaceChoice, WorkspaceSource
 from jamcore.domain.errors import RefusalError
 from jamcore.domain.plan import Toolchain
 from jamcore.domain.providers import CredentialMissingError
@@ -29,8 +29,8 @@ from jamcore.workspace.repository import RepositoryFacts, inspect_repository
 OFFERED = frozenset(
     Cell(configuration=Configuration.JAM_MANAGED, workspace=workspace, placement=Placement.DEDICATED)
     for workspace in WorkspaceSource
-)
-"""What this release runs. The other legal cells need shared leases first."""
+) | {SHARED_CELL}
+"""What this release runs. The other legal cells need files that a person wrote for the engine."""
 
 
 @dataclass(eq=False)

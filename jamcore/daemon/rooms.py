@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 from uuid import UUID
 
 import anyio
@@ -20,12 +20,15 @@ from jamcore.domain.sessions import TURN, Turn, TurnState
 from jamcore.runtime.allocator import Allocator, require_same_request
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.gate import StopGate
+from jamcore.runtime.leases import Leases
 from jamcore.runtime.pool import WorkerPool
 from jamcore.runtime.provision import SessionProvisioner
 from jamcore.runtime.turns import settle_turn
 from jamcore.runtime.worker import HostWorker
 from jamcore.store import Repos, Store
 from jamcore.system.clock import Clock
+
+Outcome = Literal["parked", "left", "already-parked"]
 
 
 @dataclass(eq=False)
@@ -57,6 +60,7 @@ class Rooms:
         store: Store,
         feed: RoomFeed,
         pool: WorkerPool,
+        leases: Leases,
         resolver: Resolver,
         allocator: Allocator,
         provisioner: SessionProvisioner,
@@ -66,6 +70,7 @@ class Rooms:
         self._store = store
         self._feed = feed
         self._pool = pool
+        self._leases = leases
         self._resolver = resolver
         self._allocator = allocator
         self._provisioner = provisioner
@@ -121,16 +126,18 @@ class Rooms:
     async def interrupt(self, ref: str) -> RoomView:
         """Interrupt what runs."""
         records = await self._records(ref)
-        if worker := self._pool.get(records.host.id):
+        if worker := self._pool.get(records.host.id, records.session.id):
             await worker.interrupt(records.session.id)
         return await self.get(ref)
 
     async def stop(self, ref: str) -> StopResult:
-        """Checkpoint and park."""
+        """Checkpoint, and park the host unless other rooms are live on it (SHARE-2)."""
         records = await self._records(ref)
-        live = self._pool.get(records.host.id) is not None
-        checkpoint = await self._pool.stop(records.host.id)
-        return StopResult(room=await self.get(ref), checkpoint=checkpoint, outcome="parked" if live else "already-parked")
+        host, session = records.host.id, records.session.id
+        live = self._pool.get(host, session) is not None
+        checkpoint = await self._pool.leave(host, session)
+        outcome: Outcome = "already-parked" if not live else "left" if self._pool.is_up(host) else "parked"
+        return StopResult(room=await self.get(ref), checkpoint=checkpoint, outcome=outcome)
 
     async def resume(self, ref: str) -> RoomView:
         """Bring the session back exactly, or refuse."""
@@ -162,15 +169,15 @@ class Rooms:
 
     async def _live(self, records: BoundRoom) -> HostWorker:
         """Return the room's live worker, bringing it up first when there is none."""
-        if worker := self._pool.get(records.host.id):
+        if worker := self._pool.get(records.host.id, records.session.id):
             return worker
         await self._provisioner.require_ready(records.workspace)
-        return await self._pool.start(records.host.id)
+        return await self._pool.start(records.host.id, records.session.id)
 
     async def _submit(self, records: BoundRoom, turn: Turn) -> Turn:
         """Hand an accepted turn to the room's worker; one that it cannot take any more is settled at once."""
         try:
-            worker = self._pool.get(records.host.id)
+            worker = self._pool.get(records.host.id, records.session.id)
             if worker is not None:
                 worker.submit(turn)
                 return turn
@@ -185,7 +192,7 @@ class Rooms:
     async def _known(self, records: BoundRoom, request: TurnRequest, known: Turn) -> Turn:
         """Answer an exact retry with the turn as it is. One that a dead daemon left unfinished is decided first: kept or cut."""
         stored = await self._store.transact(lambda repos: repos.turns.accept(_turn(records, request, known)))
-        if TURN.is_terminal(stored.state) or self._pool.get(records.host.id):
+        if TURN.is_terminal(stored.state) or self._pool.get(records.host.id, records.session.id):
             return stored
         await self._live(records)
         return await self._store.read(lambda repos: repos.turns.get(known.id))
@@ -194,7 +201,9 @@ class Rooms:
         return await self._store.read(lambda repos: room_records(repos, repos.rooms.find(ref)))
 
     def _view(self, records: RoomRecords) -> RoomView:
-        worker = self._pool.get(records.host.id)
+        worker = self._pool.get(records.host.id, records.session.id)
+        seat = worker.seat(records.session.id) if worker is not None else None
+        trouble = self._leases.trouble_of(records.host.id)
         return RoomView(
             room=records.room,
             session=records.session,
@@ -202,20 +211,21 @@ class Rooms:
             workspace=records.workspace,
             isolation=self._resolver.engines.isolation(records.host.engine),
             live=worker is not None,
-            busy=worker is not None and worker.seat(records.session.id).running is not None,
+            busy=seat is not None and seat.running is not None,
+            not_parked=str(trouble) if trouble is not None else "",
             last_turn=records.last_turn,
             last_seq=records.last_seq,
         )
 
     async def _accept_if_live(self, ref: str, request: TurnRequest) -> _Said:
         """Find the room and, where that is all there is to do, accept the turn: one transaction for an ordinary message."""
-        live = self._pool.hosts()
+        live = self._pool.sessions()
 
         def work(repos: Repos) -> _Said:
             bound = bound_room(repos, repos.rooms.find(ref))
             if known := repos.turns.find_id(request.id):
                 return _Said(bound, known=known)
-            if bound.host.id not in live:
+            if bound.session.id not in live:
                 return _Said(bound)
             return self._write_accepted(repos, bound, request)
 

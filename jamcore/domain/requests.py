@@ -175,7 +175,8 @@ class InstalledToolchain(Record):
 class RoomView(Record):
     """A room with its live session, host and workspace, and its last turn.
 
-    ``isolation`` is its engine's class, "none" for host processes.
+    ``isolation`` is its engine's class, "none" for host processes. ``not_parked`` says what keeps its host's sandbox from being parked,
+    while that fails and is tried again (START-5).
     """
 
     room: Room
@@ -187,6 +188,7 @@ class RoomView(Record):
     busy: bool
     last_turn: Turn | None
     last_seq: int
+    not_parked: str = ""
 
 
 class SessionInspection(Record):
@@ -245,11 +247,14 @@ class OverrideResult(Record):
 
 
 class StopResult(Record):
-    """How a room was parked: with which final checkpoint, if one was needed."""
+    """How a room was parked: with which final checkpoint, if one was needed.
+
+    ``left``: it gave its seat back, and the shared host goes on for other rooms.
+    """
 
     room: RoomView
     checkpoint: Checkpoint | None
-    outcome: Literal["parked", "already-parked"]
+    outcome: Literal["parked", "left", "already-parked"]
 
 
 class CredentialRow(Record):

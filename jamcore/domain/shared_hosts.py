@@ -57,12 +57,13 @@ class HostInputs(Record):
     toolchain: Annotated[Toolchain | None, Scope.HOST]
     paths: Annotated[GuestPaths, Scope.HOST]
     model: Annotated[str | None, Scope.SESSION] = None
+    approvals: Annotated[str, Scope.SESSION] = ""
 
     @classmethod
-    def of(cls, plan: Plan, *, model: str | None = None) -> HostInputs:
+    def of(cls, plan: Plan, *, model: str | None = None, approvals: str = "") -> HostInputs:
         """Return the inputs of a session on a host with this plan."""
         shared = {name: getattr(plan, name) for name in cls.model_fields if name in Plan.model_fields}
-        return cls(**shared, model=model)
+        return cls(**shared, model=model, approvals=approvals)
 
 
 IDENTITY_OF_PLAN = frozenset({"schema_version", "owner", "name", "primary"})

@@ -11,6 +11,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
+import anyio
+
 from jamcore.domain.cells import Ability
 from jamcore.domain.plan import GUEST_HOME, RELAY_URL, STATE_ROOT, TOOLS_ROOT, ModelEndpoint, Plan
 from jamcore.domain.provider_rules import plan_context
@@ -22,11 +24,12 @@ from jamcore.runtime.continuity import HostContinuity
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.standing import HostStanding
 from jamcore.runtime.worktree import WorkTreeHiddenError, WorkTrees
+from jamcore.sandbox.fence import Fenced, fence
 from jamcore.sandbox.places import GuestView, guest_view
 from jamcore.sandbox.planning import require_stored_name
 from jamcore.sandbox.prepare import PreparationRequest, Preparer
 from jamcore.sandbox.prepared import Door, EndpointRoute, NetworkPolicy, PreparedExec
-from jamcore.sandbox.teardown import park
+from jamcore.sandbox.teardown import NotParked, Sleep, park
 from jamcore.workspace.review import ReviewGitError
 
 OpenRoute = Callable[[ModelEndpoint, str], AbstractAsyncContextManager[EndpointRoute]]
@@ -59,29 +62,52 @@ class BringUp:
     standing: HostStanding
     work_trees: WorkTrees
 
-    async def start(self, stack: AsyncExitStack, seats: tuple[Seat, ...], proven: Callable[[], None]) -> ProviderRuntime:
-        """Bring the host up to a running provider; what was opened is closed by the stack, in reverse.
+    async def start(self, stack: AsyncExitStack, first: Seat, proven: Callable[[], None]) -> PreparedExec:
+        """Bring the host up for its first seat, to a sandbox in which its provider can be started; the stack closes what was opened.
 
-        ``proven`` is called once the sandbox is there and proven to be this plan's: from then on it may be stopped.
+        What runs in the sandbox from a former life is stopped before anything else is done (SHARE-4). ``proven`` is called once the
+        sandbox is there and proven to be this plan's: from then on it may be stopped.
 
         Raises:
             JamError: What did not work; a sandbox of ours is parked.
         """
         require_stored_name(self.plan, self.continuity.host.sandbox)
-        await self.standing.take(seats)
-        for seat in seats:
-            await self.continuity.activate(seat)
+        await self.standing.take((first,))
+        if await fence(self.preparer.ownership, self.plan) is Fenced.STOPPED:
+            await self.standing.say(
+                (first,), "host.fenced", "its sandbox ran on without a daemon; it was proven to be Jam's and stopped"
+            )
+        await self.continuity.activate(first)
         prepared = await self._prepare(stack)
         proven()
         if prepared.renewal:
             detail = f"the sandbox had lost or changed its own proof of ownership; the engine's proof held, and {prepared.renewal}"
-            await self.standing.say(seats, "ownership.proof_renewed", detail)
-        for seat in seats:
-            try:
-                await self.work_trees.keep_base(self.continuity.host, seat.workspace, self.engine)
-            except (WorkTreeHiddenError, ReviewGitError) as error:
-                await self.standing.say((seat,), error.code, f"no change request can be built from these files: {error}")
-        return await stack.enter_async_context(await self.hooks.open_runtime(self._request(prepared.view), prepared))
+            await self.standing.say((first,), "ownership.proof_renewed", detail)
+        await self._keep_base(first)
+        return prepared
+
+    async def admit(self, seat: Seat) -> None:
+        """Do for a session that joins a host that is up what :meth:`start` does for the first; the host itself is not touched.
+
+        Raises:
+            ContinuityRefusedError: Its state would have to be restored under its siblings' provider (CONT-11), or it may not start.
+        """
+        await self.standing.take((seat,))
+        await self.continuity.activate(seat, may_restore=False)
+        await self._keep_base(seat)
+
+    async def open_runtime(self, prepared: PreparedExec) -> AbstractAsyncContextManager[ProviderRuntime]:
+        """Return a provider's runtime in the prepared sandbox; its program starts when the context is entered.
+
+        It starts in a fixed guest directory; each thread brings its own (SHARE-5).
+        """
+        return await self.hooks.open_runtime(self._request(prepared.view), prepared)
+
+    async def _keep_base(self, seat: Seat) -> None:
+        try:
+            await self.work_trees.keep_base(self.continuity.host, seat.workspace, self.engine)
+        except (WorkTreeHiddenError, ReviewGitError) as error:
+            await self.standing.say((seat,), error.code, f"no change request can be built from these files: {error}")
 
     async def files_of(self, seat: Seat) -> str | None:
         """Return the digest of the session's work tree as it is now; ``None`` when it cannot be read (CONT-11).
@@ -96,9 +122,9 @@ class BringUp:
             await self.standing.say((seat,), "workspace.unreadable", f"the state of the files is not known: {error}")
             return None
 
-    async def park(self) -> None:
-        """Stop the sandbox and keep its disk."""
-        await park(self.engine, self.plan.name, limit_s=self.preparer.limits.lifecycle_s)
+    async def park(self, told: NotParked, pause: Sleep = anyio.sleep) -> None:
+        """Stop the sandbox and keep its disk, again and again until it is done."""
+        await park(self.engine, self.plan.name, limit_s=self.preparer.limits.lifecycle_s, told=told, sleep=pause)
 
     async def _prepare(self, stack: AsyncExitStack) -> PreparedExec:
         context = plan_context(self.plan.provider, self.plan.cell, self.engine.abilities)

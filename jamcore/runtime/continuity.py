@@ -49,8 +49,10 @@ class HostContinuity:
     ids: IdSource
     expectations: dict[UUID, tuple[ActivationDecision, Placement]] = field(default_factory=dict)
 
-    async def activate(self, seat: Seat) -> None:
+    async def activate(self, seat: Seat, *, may_restore: bool = True) -> None:
         """Decide how the session may start, store the decision, and put its state in place (CONT-7).
+
+        ``may_restore``: false while siblings' provider runs on the host, since a generation holds the state of all of them.
 
         Raises:
             ContinuityRefusedError: It may not start; the refusal is said in the room.
@@ -69,6 +71,7 @@ class HostContinuity:
             scratch_root=self.scratch_root,
             capture_list=await self.hooks.declare_capture(),
             activation_plan=await self.hooks.declare_activation(),
+            may_restore=may_restore,
         )
         self.expectations[session.id] = (decision, placement)
 

@@ -1,4 +1,4 @@
-"""All live hosts of one daemon: at most one worker for each, started on demand, stopped with the daemon.
+"""All live hosts of one daemon: at most one worker for each, started on demand, ended with its last seat or with the daemon.
 
 A stop of the daemon has one budget, the bound of a finalisation: nothing new is begun, what is coming up is cancelled, and every live host
 is checkpointed and parked at the same time.
@@ -6,10 +6,10 @@ is checkpointed and parked at the same time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
 from uuid import UUID
 
 import anyio
@@ -17,16 +17,18 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from jamcore.domain.continuity import Checkpoint
-from jamcore.domain.errors import FaultError
+from jamcore.domain.errors import FaultError, JamError
 from jamcore.domain.limits import DEFAULTS, Limits
 from jamcore.runtime.gate import StopGate
+from jamcore.runtime.leases import Leases
+from jamcore.runtime.seat import Seat
 from jamcore.runtime.worker import HostWorker
 from jamcore.system.tasks import owned_tasks
 
 
 @dataclass(eq=False)
 class BringUpTimeoutError(FaultError):
-    """The host did not come up within its bound; it is parked again."""
+    """The host did not come up, or the session did not join it, within the bound; what was begun is undone."""
 
     code: ClassVar[str] = "runtime.bring_up_timeout"
     hint: ClassVar[str] = "Look at `jam daemon logs`, then resume the room again."
@@ -35,52 +37,96 @@ class BringUpTimeoutError(FaultError):
     limit_s: float
 
 
-WorkerFactory = Callable[[UUID], Awaitable[HostWorker]]
-"""Makes the worker of a host, not started."""
+class WorkerFactory(Protocol):
+    """Makes workers and seats from what is stored."""
+
+    async def make(self, host: UUID) -> HostWorker:
+        """Return the worker of a host, not started."""
+
+    async def seat(self, host: UUID, session: UUID, *, live: int) -> Seat:
+        """Return a seat for a session on a host that has ``live`` others.
+
+        Raises:
+            SharedHostFullError: The provider takes no more.
+        """
+
+
+class _WantedError(Exception):
+    """Ends the attempts to park a host that is claimed again."""
+
+
+@dataclass(slots=True, eq=False)
+class _Parking:
+    """A park that is tried again until it is done; owned by one task of the pool.
+
+    A claim ends it between two attempts, never within one: an engine might carry out later what it was asked for.
+    """
+
+    worker: HostWorker
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    wanted: anyio.Event = field(default_factory=anyio.Event)
+    over: anyio.Event = field(default_factory=anyio.Event)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait between two attempts."""
+        with anyio.move_on_after(seconds):
+            await self.wanted.wait()
+            raise _WantedError
 
 
 class WorkerPool:
     """The registry of live hosts. Its task group is the only place where workers run."""
 
-    def __init__(self, make: WorkerFactory, tasks: TaskGroup, *, gate: StopGate, limits: Limits = DEFAULTS) -> None:
-        self._make = make
+    def __init__(
+        self, factory: WorkerFactory, tasks: TaskGroup, *, leases: Leases, gate: StopGate, limits: Limits = DEFAULTS
+    ) -> None:
+        self._factory = factory
         self._tasks = tasks
+        self._leases = leases
         self._limits = limits
         self._gate = gate
         self._coming_up: set[UUID] = set()
         self._workers: dict[UUID, HostWorker] = {}
         self._starting: dict[UUID, anyio.Lock] = {}
+        self._seating: dict[UUID, anyio.Lock] = {}
+        self._parking: dict[UUID, _Parking] = {}
         self._log = structlog.get_logger("jam.pool")
 
-    def get(self, host: UUID) -> HostWorker | None:
-        """Return the worker of a live host; one that is still coming up is not live, and takes no turns (PREP-5)."""
+    def get(self, host: UUID, session: UUID) -> HostWorker | None:
+        """Return the worker that routes turns to a session; one that is still coming up or joining takes none (PREP-5)."""
         worker = self._workers.get(host)
-        return worker if worker is not None and worker.takes_turns else None
+        return worker if worker is not None and worker.seat(session) else None
 
-    def hosts(self) -> frozenset[UUID]:
-        """Return the live hosts."""
-        return frozenset(host for host, worker in self._workers.items() if worker.takes_turns)
+    def sessions(self) -> frozenset[UUID]:
+        """Return the sessions to which turns may be routed."""
+        return frozenset(session for worker in self._workers.values() for session in worker.sessions())
 
-    async def start(self, host: UUID) -> HostWorker:
-        """Return the host's live worker, bringing it up first when there is none.
+    def is_up(self, host: UUID) -> bool:
+        """Return whether the host has live rooms."""
+        worker = self._workers.get(host)
+        return worker is not None and worker.takes_seats
+
+    async def start(self, host: UUID, session: UUID) -> HostWorker:
+        """Return the worker on which the session has its seat, bringing the host up or joining it first where that is needed.
 
         Raises:
             DaemonStoppingError: The daemon is being stopped.
-            JamError: It could not be brought up; it is parked again.
+            JamError: It could not be brought back; nothing of it is live, and a host that nobody holds is parked.
         """
-        async with self._starting.setdefault(host, anyio.Lock()):
-            if worker := self.get(host):
+        async with self._seating.setdefault(session, anyio.Lock()):
+            if worker := self.get(host, session):
                 return worker
-            with self._gate.until_stop("bring a host up"):
-                self._coming_up.add(host)
-                try:
-                    worker = await self._bring_up(host)
-                finally:
-                    self._coming_up.discard(host)
-            return worker
+            with self._gate.until_stop("bring a room back"):
+                return await self._start(host, session)
+
+    async def leave(self, host: UUID, session: UUID) -> Checkpoint | None:
+        """Give the session's seat back and return the checkpoint that was made; one that has no seat is fine."""
+        async with self._seating.setdefault(session, anyio.Lock()):
+            worker = self._workers.get(host)
+            return await worker.leave(session) if worker else None
 
     async def stop(self, host: UUID) -> Checkpoint | None:
-        """Stop the host's worker and return its final checkpoint; a host that is not live is fine."""
+        """End the whole host and return its final checkpoint; a host that is not live is fine."""
         async with self._starting.setdefault(host, anyio.Lock()):
             worker = self._workers.get(host)
             return await worker.stop() if worker else None
@@ -91,25 +137,57 @@ class WorkerPool:
         async with anyio.create_task_group() as tasks:
             for host in {*self._workers, *self._coming_up}:
                 tasks.start_soon(self.stop, host)
+        for parking in self._parking.values():
+            parking.scope.cancel()  # the daemon's end: the engine's own, or the next life's fence, sees to the sandbox
 
-    async def _bring_up(self, host: UUID) -> HostWorker:
-        if ending := self._workers.get(host):
-            await ending.stop()
-        worker = await self._make(host)
-        self._workers[host] = worker
+    async def _start(self, host: UUID, session: UUID) -> HostWorker:
         limit_s = self._limits.bring_up_s
         try:
             with anyio.fail_after(limit_s):
-                await self._tasks.start(self._run, host, worker)
+                async with self._starting.setdefault(host, anyio.Lock()):
+                    worker = self._workers.get(host)
+                    if worker is None or not worker.takes_seats:
+                        return await self._bring_up(host, session)
+                    seat = await self._seat(worker, session)
+                await worker.join(seat)
+                return worker
         except TimeoutError as error:
             raise BringUpTimeoutError(host=str(host), limit_s=limit_s) from error
+
+    async def _seat(self, worker: HostWorker, session: UUID) -> Seat:
+        """Count the claim, which keeps the host from being parked from here on, and make the seat."""
+        live = len(self._leases.holders(worker.key) - {session})
+        self._leases.claim(worker.key, session)
+        try:
+            return await self._factory.seat(worker.key.host, session, live=live)
+        except BaseException:
+            worker.give_back(session)
+            raise
+
+    async def _bring_up(self, host: UUID, session: UUID) -> HostWorker:
+        if ending := self._workers.get(host):
+            await ending.stop()
+        parking = await self._take_over(host)
+        worker = None
+        try:
+            worker = await self._factory.make(host)
+            seat = await self._factory.seat(host, session, live=0)
+            self._workers[host] = worker
+            self._coming_up.add(host)
+            self._leases.claim(worker.key, session)
+            await self._tasks.start(self._run, worker, seat)
         finally:
-            if not worker.is_up and self._workers.get(host) is worker:
-                del self._workers[host]  # cancelled before its task ran at all
+            self._coming_up.discard(host)
+            if worker is not None and not worker.is_up:
+                self._leases.release(worker.key, session)
+                if self._workers.get(host) is worker:
+                    del self._workers[host]  # cancelled before its task ran at all
+            if parking is not None and (worker is None or not worker.is_proven):
+                self._tasks.start_soon(self._park_on, parking.worker)  # what should be parked still is not
         return worker
 
-    async def _run(self, host: UUID, worker: HostWorker, *, task_status: TaskStatus[None]) -> None:
-        up = False
+    async def _run(self, worker: HostWorker, first: Seat, *, task_status: TaskStatus[None]) -> None:
+        host, up = worker.key.host, False
 
         def report_up() -> None:
             nonlocal up
@@ -117,7 +195,7 @@ class WorkerPool:
             task_status.started()
 
         try:
-            await worker.run(report_up)
+            await worker.run(first, report_up)
         except Exception as error:
             if not up:
                 raise  # goes to whoever asked for the host
@@ -126,15 +204,43 @@ class WorkerPool:
         finally:
             if self._workers.get(host) is worker:
                 del self._workers[host]
+            if worker.left_running:
+                self._tasks.start_soon(self._park_on, worker)
+
+    async def _park_on(self, worker: HostWorker) -> None:
+        """Try to park again each second until it is done, or somebody claims the host, or the daemon ends (START-5)."""
+        parking = _Parking(worker)
+        self._parking[worker.key.host] = parking
+        try:
+            with parking.scope, suppress(_WantedError):
+                await worker.park_on(parking.pause)
+        except (JamError, OSError) as error:
+            # The sandbox is parked all the same; the row is mended at the next bring-up or start.
+            self._log.error("the end of a park could not be recorded", host=str(worker.key.host), error=str(error))
+        finally:
+            if self._parking.get(worker.key.host) is parking:
+                del self._parking[worker.key.host]
+            parking.over.set()
+
+    async def _take_over(self, host: UUID) -> _Parking | None:
+        """End the retries of a host that is wanted again; when this returns, nobody stops its sandbox any more."""
+        parking = self._parking.get(host)
+        if parking is not None:
+            parking.wanted.set()
+            await parking.over.wait()
+        return parking
 
 
 @asynccontextmanager
-async def worker_pool(make: WorkerFactory, *, gate: StopGate, limits: Limits = DEFAULTS) -> AsyncIterator[WorkerPool]:
+async def worker_pool(
+    factory: WorkerFactory, *, leases: Leases, gate: StopGate, limits: Limits = DEFAULTS
+) -> AsyncIterator[WorkerPool]:
     """Yield a pool; on the way out every worker is stopped within its bound."""
     async with owned_tasks() as tasks:
-        pool = WorkerPool(make, tasks, gate=gate, limits=limits)
+        pool = WorkerPool(factory, tasks, leases=leases, gate=gate, limits=limits)
         try:
             yield pool
         finally:
             with anyio.CancelScope(shield=True):
                 await pool.stop_all()
+            tasks.cancel_scope.cancel()

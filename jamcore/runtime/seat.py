@@ -2,27 +2,93 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
 import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.ids import ProviderIdentity
 from jamcore.domain.providers import ThreadRequest
 from jamcore.domain.sessions import RuntimeSession, SessionWorkspace, Turn
+from jamcore.plugins.runtime import ProviderRuntime
+
+INBOX = 64
+"""Turns that may wait on one seat; one more is refused rather than held in memory without bound."""
 
 
 @dataclass(slots=True)
+class _Inbox:
+    send: MemoryObjectSendStream[Turn]
+    receive: MemoryObjectReceiveStream[Turn]
+
+    @classmethod
+    def new(cls) -> _Inbox:
+        return cls(*anyio.create_memory_object_stream[Turn](INBOX))
+
+
+@dataclass(slots=True, eq=False)
 class Seat:
-    """Mutable on purpose, and owned by one worker: the thread's identity once it is open, and the turn that runs now."""
+    """Mutable on purpose, and owned by one worker: the thread's identity once it is open, and the turn that runs now.
+
+    ``scope`` is around everything that is done on the seat; ``settled`` says that it was taken or could not be, ``gone`` that it is given
+    back. ``own_process``: the provider runs a process for this session alone (SHARE-5).
+    """
 
     session: RuntimeSession
     workspace: SessionWorkspace
     room_id: UUID
+    own_process: bool = False
     identity: ProviderIdentity | None = None
+    runtime: ProviderRuntime | None = None
     running: Turn | None = None
+    taken: bool = False
+    failure: Exception | None = None
+    final: Checkpoint | None = None
     idle: anyio.Event = field(default_factory=anyio.Event)
     interruptible: anyio.Event = field(default_factory=anyio.Event)
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    gone: anyio.Event = field(default_factory=anyio.Event)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _inbox: _Inbox = field(default_factory=_Inbox.new)
+    _closed: bool = False
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether turns may be routed to it (PREP-5)."""
+        return self.taken and not self._closed
+
+    def submit(self, turn: Turn) -> None:
+        """Queue an accepted turn.
+
+        Raises:
+            anyio.WouldBlock: Too many turns wait already.
+            anyio.ClosedResourceError: It takes no more turns.
+        """
+        if self._closed:
+            raise anyio.ClosedResourceError
+        self._inbox.send.send_nowait(turn)
+
+    async def next_turn(self) -> Turn:
+        """Wait for a turn."""
+        return await self._inbox.receive.receive()
+
+    def close(self) -> None:
+        """Take no more turns."""
+        self._closed = True
+
+    def leftover(self) -> tuple[Turn, ...]:
+        """Close for good and return the turns that waited and did not begin."""
+        self.close()
+        self._inbox.send.close()
+        waiting = []
+        with suppress(anyio.EndOfStream, anyio.ClosedResourceError):
+            while True:
+                waiting.append(self._inbox.receive.receive_nowait())
+        self._inbox.receive.close()
+        return tuple(waiting)
 
     def thread_request(self) -> ThreadRequest:
         """Return what the session's thread needs of its provider."""

@@ -43,11 +43,11 @@ class HostStanding:
         await self.store.transact(write)
         self._announce(seats)
 
-    async def parked(self, seats: tuple[Seat, ...], why: str) -> None:
-        """Mark host and sessions as parked and give the leases back."""
+    async def down(self, seats: tuple[Seat, ...], why: str, *, parked: bool) -> None:
+        """Mark sessions as dormant and give their leases back; the host is marked as parked when nothing runs in its sandbox any more."""
 
         def write(repos: Repos) -> None:
-            if repos.hosts.get(self.host.id).state is not HostState.PARKED:
+            if parked and repos.hosts.get(self.host.id).state is not HostState.PARKED:
                 repos.hosts.move(self.host.id, HostState.PARKED)
             for seat in seats:
                 if repos.sessions.get(seat.session.id).state is SessionState.LIVE:

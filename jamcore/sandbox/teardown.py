@@ -16,6 +16,12 @@ from jamcore.engines.port import Engine
 from jamcore.sandbox.ownership import Ownership
 
 Sleep = Callable[[float], Awaitable[None]]
+NotParked = Callable[[int, str], None]
+"""Told after each failed attempt: how many there were, and what the last one met."""
+
+
+def _untold(_attempts: int, _problem: str) -> None:
+    return None
 
 
 class Removal(StrEnum):
@@ -25,7 +31,14 @@ class Removal(StrEnum):
     ALREADY_ABSENT = "already-absent"
 
 
-async def park(engine: Engine, sandbox: str, *, sleep: Sleep = anyio.sleep, limit_s: float = LIFECYCLE_TIMEOUT_S) -> int:
+async def park(
+    engine: Engine,
+    sandbox: str,
+    *,
+    sleep: Sleep = anyio.sleep,
+    limit_s: float = LIFECYCLE_TIMEOUT_S,
+    told: NotParked = _untold,
+) -> int:
     """Stop a sandbox and keep its disk, trying again each second until it is done (START-5). Returns the number of attempts.
 
     One attempt takes ``limit_s`` seconds at the most. It goes on for as long as the caller lets it: bound it with a shielded scope where
@@ -40,6 +53,7 @@ async def park(engine: Engine, sandbox: str, *, sleep: Sleep = anyio.sleep, limi
                 await engine.stop(sandbox)
         except (JamError, OSError) as error:  # TimeoutError is an OSError
             log.warning("not parked yet", sandbox=sandbox, attempt=attempts, error=type(error).__name__)
+            told(attempts, str(error) or type(error).__name__)
             await sleep(PARK_RETRY_S)
         else:
             return attempts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -12,7 +14,9 @@ from pydantic import ValidationError
 from jamcore.domain import layout
 from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.records import Record
-from jamcore.system.files import Files
+from jamcore.system.files import PRIVATE_DIRECTORY, Files
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class HostManifest(Record):
@@ -57,14 +61,36 @@ class Provisioner:
             self._files.make_private(self._app / path)
         for name in subdirectories:
             self._files.make_private(self._app / state / name)
-        self._files.make_private(self._app / layout.workspace_root(host) / "sessions")
+        sessions = self._files.make_private(self._app / layout.workspace_root(host) / "sessions")
         if source is WorkspaceSource.MANAGED:
-            self._files.make_private(self._app / layout.session_workspace(host, session))
+            self._make_session_directory(sessions, str(session))
         published = self._app / layout.manifest(host)
         if published.exists():
             return self._is_ours(published, manifest)
         self._files.write_atomic(published, manifest.canonical_json() + b"\n")
         return True
+
+    def _make_session_directory(self, sessions: Path, name: str) -> None:
+        """Make a directory in the one that a running guest may be writing: no link is followed, and it belongs to whom that one belongs.
+
+        Raises:
+            OSError: Something else has its name, or the disk failed.
+        """
+        parent = os.open(sessions, _DIRECTORY)
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(name, PRIVATE_DIRECTORY, dir_fd=parent)
+            made = os.open(name, _DIRECTORY, dir_fd=parent)
+            try:
+                owner, mine = os.fstat(parent), os.fstat(made)
+                if (owner.st_uid, owner.st_gid) != (mine.st_uid, mine.st_gid) and os.geteuid() == 0:
+                    os.fchown(made, owner.st_uid, owner.st_gid)
+                os.fchmod(made, PRIVATE_DIRECTORY)
+            finally:
+                os.close(made)
+            self._files.sync(parent)
+        finally:
+            os.close(parent)
 
     def _is_ours(self, path: Path, manifest: HostManifest) -> bool:
         try:

@@ -53,6 +53,7 @@ MUTATIONS: dict[str, Any] = {
     "toolchain": Toolchain(provider="good", version="2", digest="1"),
     "paths": GuestPaths.HOST,
     "model": "another-model",
+    "approvals": "ask",
 }
 """Another value for each field. A field without one fails below, so that nobody adds one without saying what it means."""
 
@@ -65,6 +66,7 @@ FROM_REQUEST = {
     "endpoint": "endpoint",
     "resources": "resources",
     "model": "model",
+    "approvals": "approvals",
 }
 NEVER_AN_INPUT = {
     "id": "the room's identity",

@@ -16,6 +16,7 @@ from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.limits import DEFAULTS, Limits
 from jamcore.runtime.bringup import BringUp
 from jamcore.runtime.gate import DaemonStoppingError, StopGate
+from jamcore.runtime.leases import Leases
 from jamcore.runtime.pool import BringUpTimeoutError, WorkerPool, worker_pool
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.turns import TurnRunner
@@ -46,13 +47,17 @@ class Host:
     checkpoint: Checkpoint = field(default_factory=lambda: cast("Checkpoint", object()))
     begun: anyio.Event = field(default_factory=anyio.Event)
 
-    async def start(self, stack: AsyncExitStack, _seats: object, proven: Callable[[], None]) -> object:
+    async def start(self, _stack: AsyncExitStack, _first: object, proven: Callable[[], None]) -> object:
         """See :meth:`BringUp.start`."""
         proven()
         self.said.append("starting")
         self.begun.set()
         await self.starting()
-        return await stack.enter_async_context(self.runtime())
+        return object()
+
+    async def open_runtime(self, _prepared: object) -> object:
+        """See :meth:`BringUp.open_runtime`."""
+        return self.runtime()
 
     @asynccontextmanager
     async def runtime(self) -> AsyncIterator[object]:
@@ -67,41 +72,52 @@ class Host:
                 self.said.append("cut off")
                 raise
 
-    async def capture(self, reason: CheckpointReason) -> Checkpoint:
+    async def capture(self, reason: CheckpointReason, _identities: object) -> Checkpoint:
         """See :meth:`HostContinuity.capture`."""
         self.said.append("saving")
         await self.saving()
         self.said.append(reason.value)
         return self.checkpoint
 
-    async def park(self) -> None:
+    async def park(self, _told: object, _pause: object = None) -> None:
         """See :meth:`BringUp.park`."""
         await self.parking()
         self.said.append("parked")
 
-    async def rows(self, _seats: object, why: str) -> None:
-        """See :meth:`HostStanding.parked`."""
-        self.said.append(f"rows: {why}")
+    async def rows(self, _seats: object, why: str, *, parked: bool) -> None:
+        """See :meth:`HostStanding.down`."""
+        self.said.append(f"rows: {why}" if parked else f"rows, not parked: {why}")
 
-    def worker(self) -> HostWorker:
-        """Return a worker of this host, with one session whose last turn is not safe yet."""
-        session = SimpleNamespace(id=UUID(int=9), provider_identity=None)
-        seat = Seat(session=cast("Any", session), workspace=cast("Any", None), room_id=UUID(int=8))
+    def worker(self, host: UUID) -> HostWorker:
+        """Return a worker of this host, whose last turn is not safe yet."""
         self_ = cast("Any", self)
-        self_.continuity = SimpleNamespace(settle=nothing, capture=self.capture, melt=lambda: None)
-        self_.standing = SimpleNamespace(live=nothing, parked=self.rows, say=nothing)
-        worker = HostWorker(bring_up=cast("BringUp", self), seats=(seat,), runner=cast("TurnRunner", None), limits=self.limits)
-        worker._dirty = True  # as after a turn whose checkpoint failed
+        row = SimpleNamespace(id=host, agent_id=UUID(int=7), sandbox="jam-x")
+        self_.continuity = SimpleNamespace(host=row, settle=nothing, capture=self.capture, melt=lambda: None)
+        self_.standing = SimpleNamespace(live=nothing, down=self.rows, say=nothing)
+        worker = HostWorker(bring_up=cast("BringUp", self), leases=Leases(), runner=cast("TurnRunner", None), limits=self.limits)
+        worker._kept.changed()  # as after a turn whose checkpoint failed
         return worker
+
+
+@dataclass
+class Factory:
+    """Makes what the hosts script; each has one session, with the host's own id."""
+
+    hosts: dict[UUID, Host]
+
+    async def make(self, host: UUID) -> HostWorker:
+        """See :class:`WorkerFactory`."""
+        return self.hosts[host].worker(host)
+
+    async def seat(self, _host: UUID, session: UUID, *, live: int) -> Seat:
+        """See :class:`WorkerFactory`."""
+        record = SimpleNamespace(id=session, provider_identity=None)
+        return Seat(session=cast("Any", record), workspace=cast("Any", None), room_id=UUID(int=8 + live))
 
 
 def pool_of(hosts: dict[UUID, Host], limits: Limits = DEFAULTS) -> Any:  # noqa: ANN401 - a context manager of a pool
     """Return a pool over scripted hosts."""
-
-    async def make(host: UUID) -> HostWorker:
-        return hosts[host].worker()
-
-    return worker_pool(make, gate=StopGate(), limits=limits)
+    return worker_pool(Factory(hosts), leases=Leases(), gate=StopGate(), limits=limits)
 
 
 async def refused(start: Callable[[], Awaitable[object]], into: list[str]) -> None:
@@ -118,11 +134,11 @@ async def test_a_bring_up_that_hangs_is_cancelled_by_a_stop() -> None:
     with anyio.fail_after(HANG_S):
         async with pool_of({ONE: host}) as pool:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(refused, lambda: pool.start(ONE), told)
-                tasks.start_soon(refused, lambda: pool.start(ONE), told)
+                tasks.start_soon(refused, lambda: pool.start(ONE, ONE), told)
+                tasks.start_soon(refused, lambda: pool.start(ONE, ONE), told)
                 await host.begun.wait()
                 await pool.stop_all()
-            await refused(lambda: pool.start(ONE), told)
+            await refused(lambda: pool.start(ONE, ONE), told)
     assert told == ["daemon.stopping"] * 3
     assert [word for word in host.said if word in ("starting", "parked")] == ["starting", "parked"]
     assert host.said[-1].startswith("rows")
@@ -132,14 +148,15 @@ async def test_a_host_that_is_not_even_made_keeps_no_stop_waiting() -> None:
     """What reads its records may hang too."""
     asked, told = anyio.Event(), list[str]()
 
-    async def make(_host: UUID) -> HostWorker:
-        asked.set()
-        await anyio.sleep_forever()
-        raise AssertionError
+    class Hanging(Factory):
+        async def make(self, _host: UUID) -> HostWorker:
+            asked.set()
+            await anyio.sleep_forever()
+            raise AssertionError
 
     with anyio.fail_after(HANG_S):
-        async with worker_pool(make, gate=StopGate()) as pool, anyio.create_task_group() as tasks:
-            tasks.start_soon(refused, lambda: pool.start(ONE), told)
+        async with worker_pool(Hanging({}), leases=Leases(), gate=StopGate()) as pool, anyio.create_task_group() as tasks:
+            tasks.start_soon(refused, lambda: pool.start(ONE, ONE), told)
             await asked.wait()
             await pool.stop_all()
     assert told == ["daemon.stopping"]
@@ -161,7 +178,7 @@ async def test_live_hosts_are_finalised_at_once() -> None:
     with anyio.fail_after(HANG_S):
         async with pool_of(hosts) as pool:
             for host in hosts:
-                await pool.start(host)
+                await pool.start(host, host)
     for each in hosts.values():
         assert each.said == ["starting", "closed", "saving", "before-stop", "parked", "rows: stopped"]
 
@@ -177,7 +194,7 @@ async def test_a_checkpoint_that_takes_its_whole_bound_is_kept() -> None:
     host = Host(closing=anyio.sleep_forever, saving=whole_bound)
     with anyio.fail_after(HANG_S):
         async with pool_of({ONE: host}) as pool:
-            await pool.start(ONE)
+            await pool.start(ONE, ONE)
             assert await pool.stop(ONE) is host.checkpoint
     assert host.said == ["starting", "cut off", "saving", "before-stop", "parked", "rows: stopped"]
 
@@ -187,7 +204,7 @@ async def test_a_checkpoint_beyond_its_bound_does_not_keep_the_sandbox() -> None
     host = Host(saving=anyio.sleep_forever, limits=Limits(finalise_s=0.3))
     with anyio.fail_after(HANG_S):
         async with pool_of({ONE: host}) as pool:
-            await pool.start(ONE)
+            await pool.start(ONE, ONE)
             assert await pool.stop(ONE) is None
     assert host.said[-3:] == ["saving", "parked", "rows: stopped; the final checkpoint took longer than it may"]
 
@@ -197,8 +214,8 @@ async def test_a_park_that_hangs_does_not_keep_the_rows() -> None:
     host = Host(parking=anyio.sleep_forever, limits=Limits(finalise_s=0.3))
     with anyio.fail_after(HANG_S):
         async with pool_of({ONE: host}) as pool:
-            await pool.start(ONE)
-    assert host.said[-2:] == ["before-stop", "rows: stopped"]
+            await pool.start(ONE, ONE)
+    assert host.said[-2:] == ["before-stop", "rows, not parked: stopped"]
 
 
 @pytest.mark.guarantee("START-4")
@@ -209,9 +226,9 @@ async def test_a_bring_up_ends_with_its_own_bound(monkeypatch: pytest.MonkeyPatc
     with anyio.fail_after(HANG_S):
         async with pool_of({ONE: host}, Limits(prepare_s=0.1)) as pool:
             with pytest.raises(BringUpTimeoutError) as error:
-                await pool.start(ONE)
+                await pool.start(ONE, ONE)
             assert error.value.limit_s == 0.2
-            assert pool.hosts() == frozenset()
+            assert pool.sessions() == frozenset()
     assert "parked" in host.said
 
 
@@ -221,7 +238,7 @@ async def test_stopping_twice_is_fine() -> None:
     with anyio.fail_after(HANG_S):
         async with pool_of({ONE: host}) as pool:
             assert isinstance(pool, WorkerPool)
-            await pool.start(ONE)
+            await pool.start(ONE, ONE)
             await pool.stop_all()
             await pool.stop_all()
     assert host.said.count("before-stop") == 1
