@@ -44,6 +44,8 @@ _Asking = ApprovalRequested | ApprovalDecided
 _Doing = ToolCall | CommandStarted | CommandFinished | FileChanged | ApprovalRequested | ApprovalDecided
 
 LINE_CHARACTERS = 160
+NOTICE_CHARACTERS = 600
+"""A notice of Jam itself says what happened and what to do: two sentences and a path."""
 SETTLED = frozenset(TurnState) - {TurnState.ACCEPTED, TurnState.RUNNING}
 """States in which it is known what became of a turn."""
 ENDED = SETTLED | {IN_DOUBT}
@@ -199,7 +201,7 @@ class EventView:
 
     def _notice(self, notice: SessionNotice) -> str:
         """Return a notice as a sentence; the reason of an end is said once, with what brings the room back."""
-        detail = _short(notice.detail)
+        detail = safe_line(notice.detail, NOTICE_CHARACTERS)
         if notice.code == "session.live":
             return f"sandbox {detail} is running"
         if notice.code == "provider.gone":

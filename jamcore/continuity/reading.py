@@ -17,7 +17,7 @@ from jamcore.continuity.packs import BlockDamagedError
 from jamcore.continuity.patterns import Path as Names
 from jamcore.continuity.patterns import shown
 from jamcore.continuity.walk import Seen, SwappedError, reading
-from jamcore.domain.continuity import CaptureRefusedError
+from jamcore.domain.continuity import CaptureRefusedError, SecretInStateError
 
 TICK_NS = 2_000_000_000
 """Two writes within this time may leave the same change time on the coarsest file systems, so a file this young proves nothing."""
@@ -83,7 +83,7 @@ class FileReader:
 
         Raises:
             SwappedError: It changed meanwhile.
-            CaptureRefusedError: It holds a credential, or is a log that lost stored bytes.
+            SecretInStateError, CaptureRefusedError: It holds a credential, or is a log that lost stored bytes.
         """
         now = os.fstat(descriptor)
         log = stored if stored and stored.kind is Kind.FILE and stored.growth is growth is Growth.APPENDED else None
@@ -125,7 +125,7 @@ class FileReader:
             if len(block) != wanted:
                 raise SwappedError("it was cut while it was read")
             if secret := scan.find(block):
-                raise CaptureRefusedError(path=shown(seen.path), reason=f"it holds {secret}")
+                raise SecretInStateError(path=shown(seen.path), reason=f"it holds {secret}")
             leaves.append(self._sink.put(Unit.LEAF, block))
             offset += wanted
         return leaves

@@ -214,6 +214,17 @@ class CaptureRefusedError(RefusalError):
 
 
 @dataclass(eq=False)
+class SecretInStateError(CaptureRefusedError):
+    """The provider's state holds a secret as plain text, so no checkpoint of it is made (SEC-7)."""
+
+    code: ClassVar[str] = "continuity.secret_in_state"
+    hint: ClassVar[str] = (
+        "Change that secret. The turns since the last checkpoint are in the live state alone: take the files with "
+        "`jam change new ROOM`, and go on in a new room."
+    )
+
+
+@dataclass(eq=False)
 class CheckpointCorruptError(FaultError):
     """A generation's bytes do not have the digest they were stored under."""
 

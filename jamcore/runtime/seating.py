@@ -93,7 +93,7 @@ class Seating:
             await self.kept.capture(CheckpointReason.AFTER_TURN)
         except JamError as error:
             self.kept.changed()
-            await self.bring_up.standing.say((seat,), error.code, f"the checkpoint after this turn failed: {error}")
+            await self.bring_up.standing.say((seat,), error.code, f"the checkpoint after this turn failed: {error}. {error.hint}")
 
     async def put_down(self, seats: tuple[Seat, ...], why: str, *, parked: bool) -> None:
         """Settle the turns that still waited, and record the end. ``parked``: nothing runs in the sandbox any more."""
