@@ -241,7 +241,7 @@ class EventView:
         note(f"asks for permission, {payload.subject}: {_short(payload.detail)}", "bold yellow")
         for line in payload.preview.splitlines()[:PREVIEW_LINES]:
             note(f"  {safe_line(line, LINE_CHARACTERS)}")
-        if self._how_to_answer and payload.request:
+        if self._how_to_answer and payload.request and not self._is_past:
             note(f"  answer: jam approvals decide {safe_line(payload.request)} allow   (or deny)")
 
     def _finished(self, command: CommandFinished) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from jamcore.domain.approvals import ApprovalPolicy
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 DirectoryOption = Annotated[
     Path | None,
@@ -26,6 +28,15 @@ PatchDigestOption = Annotated[
         "--patch-sha256",
         metavar="SHA256",
         help="Of the patch that you reviewed; any other is refused. Default: the one that is there.",
+    ),
+]
+ApprovalArgument = Annotated[
+    str, typer.Argument(metavar="APPROVAL", help="An approval's id, or 8 or more characters of its beginning or end.")
+]
+ApprovalsOption = Annotated[
+    ApprovalPolicy,
+    typer.Option(
+        "--approvals", help="Whether the agent asks before each command and change of files. The sandbox is the boundary."
     ),
 ]
 DetachOption = Annotated[bool, typer.Option("--detach", "-d", help="Return at once; the work goes on in the daemon.")]

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from uuid import UUID
 
+from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Configuration, Placement, WorkspaceSource
 from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.requests import EndpointChoice, RoomRequest
@@ -42,6 +43,7 @@ def room_request(
     configuration: Configuration = Configuration.JAM_MANAGED,
     engine: str | None = None,
     model: str | None = None,
+    approvals: ApprovalPolicy = ApprovalPolicy.NEVER,
     allow_dirty: bool = False,
     choice: EndpointChoice | None = None,
     limits: Resources = NO_LIMITS,
@@ -69,6 +71,7 @@ def room_request(
         path=path,
         allow_dirty=allow_dirty,
         model=model,
+        approvals=approvals,
         endpoint=choice,
         resources=limits,
     )

@@ -7,12 +7,12 @@ from aiohttp import web
 
 from jamcore.control.errors import OWNER, errors, owner, stamp
 from jamcore.control.openapi import document
-from jamcore.control.routes import changes, hosts, rooms, system
+from jamcore.control.routes import approvals, changes, hosts, rooms, system
 from jamcore.control.routes.route import SERVICES, TEXT_BODY, AnyRoute, StreamRoute
 from jamcore.control.streams import STOPPING
 from jamcore.daemon.services import Services
 
-ROUTES: tuple[AnyRoute, ...] = (*system.ROUTES, *rooms.ROUTES, *hosts.ROUTES, *changes.ROUTES)
+ROUTES: tuple[AnyRoute, ...] = (*system.ROUTES, *rooms.ROUTES, *hosts.ROUTES, *approvals.ROUTES, *changes.ROUTES)
 OPENAPI_PATH = "/v1/openapi.json"
 
 

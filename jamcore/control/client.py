@@ -12,6 +12,7 @@ from uuid import UUID
 import anyio
 from pydantic import ValidationError
 
+from jamcore.control.approvals import ApprovalClient
 from jamcore.control.failures import (
     ConnectionDroppedError,
     DaemonOtherVersionError,
@@ -83,6 +84,8 @@ class JamClient:
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
+        self.approvals = ApprovalClient(self._ask, self._change)
+        """What agents ask to do, and the answers."""
 
     # ---------------------------------------------------------------------------------------------------- the daemon itself
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
@@ -14,6 +15,7 @@ from jamcore.control.versions import API_VERSION, jam_version
 from jamcore.domain.records import Record
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
+_COUNT: Mapping[str, object] = MappingProxyType({"type": "integer", "minimum": 0})
 _REF = "#/components/schemas/{model}"
 
 JsonObject = dict[str, Any]
@@ -52,11 +54,12 @@ def _operation(route: AnyRoute) -> JsonObject:
     parameters = [_path_parameter(name) for name in _PARAMETER.findall(route.path)]
     if isinstance(route, StreamRoute):
         parameters += [
-            _query("after", "Begin after this sequence number"),
-            _query("follow", "1: wait for more; 0: end with the last"),
+            _query("after", "Begin after this sequence number", _COUNT),
+            _query("follow", "1: wait for more; 0: end with the last", _COUNT),
         ]
         done, status = _done("Server-sent events; id is the sequence number", "text/event-stream", route.event), 200
     else:
+        parameters += [_query(name, text, {"type": "string", "maxLength": 200}) for name, text in route.query]
         done, status = _done("Done", "application/json", route.answer), route.status
     operation: JsonObject = {
         "operationId": route.name,
@@ -82,5 +85,5 @@ def _path_parameter(name: str) -> JsonObject:
     return {"name": name, "in": "path", "required": True, "description": text, "schema": {"type": "string", "maxLength": 200}}
 
 
-def _query(name: str, text: str) -> JsonObject:
-    return {"name": name, "in": "query", "required": False, "description": text, "schema": {"type": "integer", "minimum": 0}}
+def _query(name: str, text: str, schema: Mapping[str, object]) -> JsonObject:
+    return {"name": name, "in": "query", "required": False, "description": text, "schema": dict(schema)}

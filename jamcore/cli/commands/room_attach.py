@@ -10,6 +10,7 @@ from uuid import UUID
 import anyio
 import typer
 
+from jamcore.cli.approvals import Asking
 from jamcore.cli.engines import warn
 from jamcore.cli.events import ENDED, EventView, Past
 from jamcore.cli.exits import Exit
@@ -61,6 +62,7 @@ class _Attached:
         self._interrupted: UUID | None = None
         self._ended: set[UUID | None] = set()
         self._turn_ended = anyio.Event()
+        self._asking = Asking(session, client, ref, watch=watch)
 
     async def run(self) -> Exit:
         view = await self._client.room(self._ref)
@@ -89,10 +91,12 @@ class _Attached:
         return True
 
     async def _show(self, past: Past) -> None:
-        view = EventView(self._output, ref=self._ref, mine=self._mine, past=past)
-        async with aclosing(self._client.events(self._ref, after=max(0, past.last_seq - self._history))) as events:
+        view = EventView(self._output, ref=self._ref, mine=self._mine, past=past, how_to_answer=not self._asking.prompts)
+        after = await self._asking.begin(past.last_seq, self._history)
+        async with aclosing(self._client.events(self._ref, after=after)) as events:
             async for event in events:
                 view.show(event)
+                self._asking.heard(event)
                 if isinstance(event.payload, TurnStateChanged) and event.payload.state in ENDED:
                     self._ended.add(event.turn_id)
                     self._turn_ended.set()
@@ -107,24 +111,21 @@ class _Attached:
             async for line in lines:
                 if line.strip() == "/quit":
                     return
-                if line.strip():
+                if line.strip() and not await self._asking.answered(line):
                     await self._handle(line)
 
     async def _handle(self, line: str) -> None:
+        request = TurnRequest(id=self._session.ids.uuid(), text=line)
         try:
             if line.strip() == "/interrupt":
                 await self._client.interrupt(self._ref)
             elif line.startswith("/"):
                 self._output.note(HELP)
             else:
-                request = TurnRequest(id=self._session.ids.uuid(), text=line)
                 self._mine.add(request.id)
-                try:
-                    await self._client.say(self._ref, request)
-                except JamError:
-                    self._mine.discard(request.id)
-                    raise
+                await self._client.say(self._ref, request)
         except JamError as error:
+            self._mine.discard(request.id)
             self._output.problem(error)
 
     async def _press(self) -> bool:
@@ -135,7 +136,7 @@ class _Attached:
         try:
             view = await self._client.room(self._ref)
             running = view.last_turn.id if view.busy and view.last_turn else None
-            if running is None or running == self._interrupted:
+            if running in {None, self._interrupted}:
                 return False
             self._interrupted = running
             self._output.note("Interrupting the turn … (Ctrl-C again leaves and lets it go on)", "bold")

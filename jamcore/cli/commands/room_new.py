@@ -12,6 +12,7 @@ from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import (
     AllowDirtyOption,
+    ApprovalsOption,
     CpusOption,
     DirectoryOption,
     DiskOption,
@@ -27,6 +28,7 @@ from jamcore.cli.options import (
 from jamcore.cli.requests import endpoint, room_request
 from jamcore.cli.signals import Interruptible, second_leaves
 from jamcore.cli.views import show_room
+from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Configuration, Placement
 from jamcore.domain.resources import resources
 
@@ -45,6 +47,7 @@ def command(
     ),
     configuration: Annotated[Configuration, typer.Option(help="Who configures the sandbox.")] = Configuration.JAM_MANAGED,
     model: ModelOption = None,
+    approvals: ApprovalsOption = ApprovalPolicy.NEVER,
     engine: EngineOption = None,
     endpoint_url: EndpointOption = None,
     endpoint_credential: EndpointCredentialOption = None,
@@ -74,6 +77,7 @@ def command(
             configuration=configuration,
             engine=await engine_for(session.output, client, engine),
             model=model,
+            approvals=approvals,
             allow_dirty=allow_dirty,
             choice=endpoint(endpoint_url, endpoint_credential),
             limits=resources(cpus=cpus, memory=memory, memory_per_process=memory_per_process, pids=pids, disk=disk),

@@ -12,6 +12,7 @@ from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import (
     AllowDirtyOption,
+    ApprovalsOption,
     CpusOption,
     DetachOption,
     DirectoryOption,
@@ -27,6 +28,7 @@ from jamcore.cli.options import (
 )
 from jamcore.cli.requests import endpoint, room_request
 from jamcore.cli.runs import ShownRun
+from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.requests import RunRequest
 from jamcore.domain.resources import resources
@@ -41,6 +43,7 @@ def command(
         typer.Option(metavar="PATH", help="A Git checkout to work on. The agent gets a private clone; yours is not touched."),
     ] = None,
     model: ModelOption = None,
+    approvals: ApprovalsOption = ApprovalPolicy.NEVER,
     engine: EngineOption = None,
     endpoint_url: EndpointOption = None,
     endpoint_credential: EndpointCredentialOption = None,
@@ -74,6 +77,7 @@ def command(
             repo=repo,
             engine=engine_name,
             model=model,
+            approvals=approvals,
             allow_dirty=allow_dirty,
             choice=choice,
             limits=resources(cpus=cpus, memory=memory, memory_per_process=memory_per_process, pids=pids, disk=disk),

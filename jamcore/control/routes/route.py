@@ -56,6 +56,17 @@ class Call:
             raise InvalidInputError(field=name, problem=f"not 1 to {REF_CHARACTERS} printable characters")
         return text
 
+    def asked(self, name: str) -> str | None:
+        """Return a part of the query, or ``None`` when it is not there: 1 to 200 printable characters.
+
+        Raises:
+            InvalidInputError: Anything else.
+        """
+        text = self.request.query.get(name)
+        if text is not None and (not 1 <= len(text) <= REF_CHARACTERS or not text.isprintable()):
+            raise InvalidInputError(field=name, problem=f"not 1 to {REF_CHARACTERS} printable characters")
+        return text
+
     @property
     def ref(self) -> str:
         """The record that the path names."""
@@ -70,6 +81,7 @@ Stream = Callable[[Call], Awaitable[web.StreamResponse]]
 class Route:
     """One operation.
 
+    ``query`` names what may follow the path, each with its meaning.
     ``changes`` says that it changes something: a client that goes away does not stop it (CTRL-4), and the client gives it no deadline.
     """
 
@@ -82,6 +94,7 @@ class Route:
     body: type[Record] | None = None
     body_limit: int = SMALL_BODY
     status: int = 200
+    query: tuple[tuple[str, str], ...] = ()
 
     @property
     def changes(self) -> bool:

@@ -721,6 +721,7 @@ def _conversation(request: RoomRequest) -> Conversation:
             state=SessionState.LIVE,
             provider_identity="thread-1",
             model=request.model,
+            approvals=request.approvals,
             created_at=AT,
         ),
         host=RuntimeHost(

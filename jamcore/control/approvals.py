@@ -1,0 +1,70 @@
+"""The typed client's part for approvals: ``client.approvals``."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+from urllib.parse import quote, urlencode
+
+from jamcore.domain.approvals import Approval, ApprovalList, ApprovalRule, ApprovalState, DecisionRequest, RuleList
+from jamcore.domain.errors import InvalidInputError
+from jamcore.domain.records import Record
+
+R = TypeVar("R", bound=Record)
+
+
+class Ask(Protocol):
+    """Asks a question of the daemon, within the client's deadline."""
+
+    async def __call__(self, kind: type[R], target: str) -> R:
+        """Return the answer."""
+
+
+class Change(Protocol):
+    """Asks the daemon for a change, without a deadline (CTRL-4)."""
+
+    async def __call__(self, kind: type[R], method: str, target: str, body: Record | None = None) -> R:
+        """Return the answer."""
+
+
+class ApprovalClient:
+    """Made by the client, with its own ways to the daemon."""
+
+    def __init__(self, ask: Ask, change: Change) -> None:
+        self._ask = ask
+        self._change = change
+
+    async def list(self, *, room: str | None = None, state: ApprovalState | None = None) -> tuple[Approval, ...]:
+        """List what agents asked to do, newest first."""
+        wanted = {name: value for name, value in (("room", room), ("state", state)) if value is not None}
+        target = "/v1/approvals" + (f"?{_encoded(wanted)}" if wanted else "")
+        return (await self._ask(ApprovalList, target)).items
+
+    async def get(self, ref: str) -> Approval:
+        """Return one."""
+        return await self._ask(Approval, f"/v1/approvals/{_quoted(ref)}")
+
+    async def decide(self, ref: str, request: DecisionRequest) -> Approval:
+        """Answer one; the request's id makes a retry exact."""
+        return await self._change(Approval, "POST", f"/v1/approvals/{_quoted(ref)}/decision", request)
+
+    async def rules(self) -> tuple[ApprovalRule, ...]:
+        """List what people allowed for good, newest first."""
+        return (await self._ask(RuleList, "/v1/approval-rules")).items
+
+    async def remove_rule(self, ref: str) -> ApprovalRule:
+        """Remove a rule and return what it was."""
+        return await self._change(ApprovalRule, "DELETE", f"/v1/approval-rules/{_quoted(ref)}")
+
+
+def _quoted(text: str) -> str:
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(field="ref", problem="holds characters that are no valid Unicode") from error
+
+
+def _encoded(wanted: dict[str, str]) -> str:
+    try:
+        return urlencode(wanted)
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(field="room", problem="holds characters that are no valid Unicode") from error

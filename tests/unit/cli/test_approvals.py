@@ -1,0 +1,190 @@
+"""``jam approvals`` and the prompt of ``jam attach``."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jamcore.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from tests.unit.cli.conftest import Jam, Terminal
+
+pytestmark = pytest.mark.unprivileged
+WAIT_S = 20.0
+SHOWN = r"touch \x1b[31mf"
+"""What the fake's agent asks for, as a terminal may show it."""
+
+
+def pending(jam: Jam, room: str) -> list[Any]:
+    """Return what waits in a room."""
+    found: list[Any] = jam("approvals", "ls", "--room", room, "--state", "pending", "--json").json
+    return found
+
+
+def asked(jam: Jam, room: str) -> str:
+    """Have the agent ask, and return the approval's id."""
+    assert jam("say", room, "ask", "--detach").status == Exit.OK
+    return waits(jam, room)
+
+
+def waits(jam: Jam, room: str) -> str:
+    """Wait until something is asked in a room, and return its id."""
+    deadline = time.monotonic() + WAIT_S
+    while not (found := pending(jam, room)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return str(found[0]["id"])
+
+
+@pytest.mark.guarantee("SEC-3")
+def test_what_is_asked_is_listed_and_shown(jam: Jam, room: str) -> None:
+    """A row for each, and one with all that is known of it; what the agent wrote steers no terminal."""
+    approval = asked(jam, room)
+    rows = [line.split("\t") for line in jam("approvals", "ls", "--room", room).out.splitlines()]
+    assert [(row[2], row[5], row[6]) for row in rows] == [("pending", "command", SHOWN)]
+    shown = jam("approvals", "show", approval)
+    assert SHOWN in shown.out
+    assert "in /jam/work" in shown.out
+    assert f"jam approvals decide {approval} allow" in shown.err
+    assert jam("approvals", "show", approval, "--json").json["state"] == "pending"
+
+
+@pytest.mark.parametrize(("answer", "state"), [("allow", "allowed"), ("deny", "denied")])
+def test_an_answer_counts_once(jam: Jam, room: str, answer: str, state: str) -> None:
+    """The first is done; the second is refused, with how it was decided."""
+    approval = asked(jam, room)
+    first = jam("approvals", "decide", approval, answer)
+    assert (first.status, first.out) == (Exit.OK, f"{approval}: {state}\n")
+    second = jam("approvals", "decide", approval, "allow")
+    assert second.status == Exit.REFUSED
+    assert "conflict.approval_decided" in second.err
+    assert "decided_by: person" in second.err
+    assert jam("approvals", "decide", approval, "deny", "--json").json["error"]["code"] == "conflict.approval_decided"
+
+
+def test_rules_are_made_listed_and_removed(jam: Jam, room: str) -> None:
+    """An answer that holds for good is a rule of its own, which can be taken back."""
+    approval = asked(jam, room)
+    assert jam("approvals", "decide", approval, "allow", "--always", "room", "--json").json["state"] == "allowed"
+    [rule] = [rule for rule in jam("approvals", "rules", "ls", "--json").json if rule["created_by_approval"] == approval]
+    assert (rule["scope"], rule["match"]) == ("room", "exact")
+    assert SHOWN in jam("approvals", "rules", "ls").out
+    assert jam("approvals", "rules", "rm", rule["id"]).out == f"{rule['id']}: removed\n"
+    assert jam("approvals", "rules", "rm", rule["id"]).status == Exit.REFUSED
+
+
+def test_an_answer_that_makes_no_sense_is_refused(jam: Jam, room: str) -> None:
+    """A rule beside a denial, a prefix that does not fit, a word that is no answer, an id that is nobody's."""
+    approval = asked(jam, room)
+    assert jam("approvals", "decide", approval, "deny", "--always", "room").status == Exit.REFUSED
+    assert jam("approvals", "decide", approval, "allow", "--always", "agent", "--prefix", "rm").status == Exit.REFUSED
+    assert jam("approvals", "decide", approval, "maybe").status == Exit.USAGE
+    assert jam("approvals", "show", "ffffffff-ffff-7fff-8fff-ffffffffffff").status == Exit.REFUSED
+    assert len(pending(jam, room)) == 1
+
+
+def test_a_room_says_whether_its_agent_asks(jam: Jam) -> None:
+    """It does not unless that was chosen: the sandbox is the boundary."""
+    quiet = jam("room", "new", "codex", "--name", "quiet", "--json").json
+    asking = jam("room", "new", "codex", "--name", "asking", "--approvals", "ask", "--json").json
+    assert (quiet["session"]["approvals"], asking["session"]["approvals"]) == ("never", "ask")
+
+
+@pytest.mark.parametrize(
+    ("key", "state", "rules"), [("y", "allowed", 0), ("n", "denied", 0), ("a", "allowed", 1)], ids=["once", "no", "always"]
+)
+def test_attach_asks_on_the_spot(jam: Jam, room: str, terminal: Callable[..., Terminal], key: str, state: str, rules: int) -> None:
+    """On a terminal the person is asked with what it is about, answers with one key, and sees what became of it."""
+    attached = terminal("attach", room)
+    attached.expect("/quit")
+    attached.press("ask\n")
+    attached.expect("asks for permission, command: " + SHOWN)
+    attached.expect("y: this once, n: no, a: always in this room")
+    approval = waits(jam, room)
+    attached.press(f"{key}\n")
+    attached.expect(f"{state} (by a person)")
+    attached.press("/quit\n")
+    assert attached.end() == Exit.OK
+    assert jam("approvals", "show", approval, "--json").json["state"] == state
+    made = [rule for rule in jam("approvals", "rules", "ls", "--json").json if rule["created_by_approval"] == approval]
+    assert len(made) == rules
+
+
+def test_attach_asks_what_waited_already(jam: Jam, room: str, terminal: Callable[..., Terminal]) -> None:
+    """Also when the question is older than the history that is shown; a letter without a question is a message."""
+    approval = asked(jam, room)
+    attached = terminal("attach", room, "--history", "0")
+    attached.expect(f"a: always in this room   ({approval[-12:]})")
+    attached.press("n\n")
+    attached.expect("denied (by a person)")
+    attached.press("y\n")
+    attached.expect("echo: y")
+    attached.press("/quit\n")
+    assert attached.end() == Exit.OK
+
+
+def test_a_question_that_somebody_else_answered_is_prompted_for_no_more(
+    jam: Jam, room: str, terminal: Callable[..., Terminal]
+) -> None:
+    """The prompt is gone with the question: what is typed then goes to the agent."""
+    attached = terminal("attach", room)
+    attached.expect("/quit")
+    attached.press("ask\n")
+    attached.expect("y: this once")
+    assert jam("approvals", "decide", waits(jam, room), "deny").status == Exit.OK
+    attached.expect("denied (by a person)")
+    attached.press("n\n")
+    attached.expect("echo: n")
+    attached.press("/quit\n")
+    assert attached.end() == Exit.OK
+
+
+def test_on_a_pipe_the_command_to_type_is_printed(home: Path, jam: Jam, room: str) -> None:
+    """Nobody is prompted where nobody types; a line of the pipe is a message, whatever it says."""
+    piped = subprocess.Popen(
+        [sys.executable, "-m", "jamcore.cli.main", "attach", room],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "JAM_HOME": str(home)},
+    )
+    assert piped.stdin is not None
+    piped.stdin.write("ask\ny\n")
+    piped.stdin.close()
+    piped.stdin = None
+    approval = waits(jam, room)
+    assert jam("approvals", "decide", approval, "allow").status == Exit.OK
+    out, err = piped.communicate(timeout=WAIT_S)
+    assert f"answer: jam approvals decide {approval} allow" in err
+    assert "allowed (by a person)" in err
+    assert not re.search("this once, n: no", err)
+    assert "echo: y" in out
+
+
+def test_say_shows_how_to_answer(home: Path, jam: Jam, room: str) -> None:
+    """Whoever watches one turn sees the question and the command that answers it; as JSON it is an event like any other."""
+    said = subprocess.Popen(
+        [sys.executable, "-m", "jamcore.cli.main", "say", room, "ask", "--json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "JAM_HOME": str(home)},
+    )
+    approval = waits(jam, room)
+    assert jam("approvals", "decide", approval, "deny").status == Exit.OK
+    out, err = said.communicate(timeout=WAIT_S)
+    assert '"kind": "approval.requested", "item": "c1", "subject": "command"' in out
+    assert f'"request": "{approval}"' in out
+    assert '"kind": "approval.decided"' in out
+    assert err == ""
