@@ -78,6 +78,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(("daemon", "start"), "daemon_start", MACHINE, "Start the daemon"),
     Command(("daemon", "stop"), "daemon_stop", MACHINE, "Stop the daemon; work is kept and comes back"),
     Command(("daemon", "logs"), "daemon_logs", MACHINE, "Show the daemon's log"),
+    Command(("host", "ls"), "host_ls", MACHINE, "List all sandboxes, and how they stand to what Jam knows"),
     Command(("host", "override"), "host_override", MACHINE, "Remove a sandbox that lost its proof of ownership; its files stay"),
     Command(("config", "show"), "config_show", MACHINE, "Show every setting and where it comes from"),
 )

@@ -41,6 +41,7 @@ from jamcore.control.wire import Answer, Request, exchange
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.errors import InvalidInputError, JamError
 from jamcore.domain.events import RoomEvent
+from jamcore.domain.ownership import Reconciliation
 from jamcore.domain.records import Record
 from jamcore.domain.requests import (
     AcceptRequest,
@@ -195,6 +196,10 @@ class JamClient:
             await anyio.sleep(RECONNECT_PAUSE_S)
 
     # ----------------------------------------------------------------------------------------------------------------- hosts
+
+    async def reconcile(self) -> Reconciliation:
+        """Look at all sandboxes and markers now."""
+        return await self._ask(Reconciliation, "/v1/hosts")
 
     async def inspect_override(self, ref: str) -> OverrideView:
         """Return the evidence about a host whose sandbox may have lost its proof."""

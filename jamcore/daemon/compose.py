@@ -14,11 +14,12 @@ from jamcore.daemon.enginehouse import EngineHouse, open_engines
 from jamcore.daemon.host_overrides import HostOverrides
 from jamcore.daemon.hosts import HostWorkers
 from jamcore.daemon.identity import daemon_identity
+from jamcore.daemon.inventory import SandboxInventory
 from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.providers import Providers
 from jamcore.daemon.recovery import Recovery
 from jamcore.daemon.resolve import Resolver
-from jamcore.daemon.reviews import PackagedSources, Reviews
+from jamcore.daemon.reviews import Reviews
 from jamcore.daemon.rooms import Rooms
 from jamcore.daemon.runs import Runs
 from jamcore.daemon.services import Services
@@ -29,7 +30,6 @@ from jamcore.engines.registry import EngineRegistry
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner
 from jamcore.plugins.manager import ProviderManager
-from jamcore.runs.accept_action import accept_action
 from jamcore.runs.change_action import change_action
 from jamcore.runs.change_request import ChangeBuilder
 from jamcore.runtime.allocator import Allocator
@@ -38,6 +38,7 @@ from jamcore.runtime.gate import StopGate
 from jamcore.runtime.pool import WorkerPool, worker_pool
 from jamcore.runtime.provision import SessionProvisioner
 from jamcore.runtime.worktree import WorkTrees
+from jamcore.sandbox.records import OwnerRecords
 from jamcore.sandbox.toolchain import Toolchains
 from jamcore.store import StoreJournal, open_store
 from jamcore.system.tasks import owned_tasks
@@ -85,8 +86,21 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
         stack.callback(tasks.cancel_scope.cancel)
         gate = StopGate()
         pool = await stack.enter_async_context(worker_pool(hosts, leases=hosts.leases, gate=gate, limits=options.limits))
+        inventory = SandboxInventory(
+            store=store,
+            engines=engines,
+            records=OwnerRecords(options.app, files=options.files),
+            clock=options.clock,
+            limits=options.limits,
+        )
         status = SystemStatus(
-            options, identity=identity, engines=engines, plugins=plugins, toolchains=toolchains, credentials=credentials
+            options,
+            identity=identity,
+            engines=engines,
+            plugins=plugins,
+            toolchains=toolchains,
+            credentials=credentials,
+            inventory=inventory,
         )
         tasks.start_soon(_end_at_once, status, pool)
         rooms = Rooms(
@@ -113,14 +127,11 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
         action = change_action(ChangeBuilder(options.app, files=options.files, crash=options.crash), sources)
         actions = ActionRegistry()
         actions.register(action)
-        overrides = HostOverrides(store=store, feed=feed, engines=engines, ownership=hosts.ownership, runner=runner, actions=actions)
-        changes = Changes(options.app, store=store, runner=runner, action=action, sources=sources, gate=gate)
-        packaged = PackagedSources(options.app, store=store, feed=feed)
-        accepting = accept_action(packaged, scratch=options.files.make_private(options.app / layout.CHANGES))
-        actions.register(accepting)
-        reviews = Reviews(
-            options.app, store=store, clock=options.clock, runner=runner, action=accepting, sources=packaged, rooms=rooms
+        overrides = HostOverrides(
+            store=store, feed=feed, engines=engines, ownership=hosts.ownership, runner=runner, actions=actions
         )
+        changes = Changes(options.app, store=store, runner=runner, action=action, sources=sources, gate=gate)
+        reviews = Reviews(options, store=store, feed=feed, runner=runner, actions=actions, rooms=rooms)
         runs = Runs(store=store, rooms=rooms, changes=changes, feed=feed, tasks=tasks)
         recovery = Recovery(
             options,
@@ -132,6 +143,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             unfinished=partial(actions.replay, journal, runner),
         )
         status.remember(await start_up(recovery.steps()))
+        tasks.start_soon(inventory.after_start)
         yield Services(
             system=status,
             providers=Providers(plugins=plugins, engines=engines, toolchains=toolchains, gate=gate),
@@ -142,6 +154,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             runs=runs,
             changes=changes,
             reviews=reviews,
+            inventory=inventory,
         )
 
 

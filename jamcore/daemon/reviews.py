@@ -11,6 +11,7 @@ from uuid import UUID
 from anyio import to_thread
 from pydantic import ValidationError
 
+from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.rooms import Rooms
 from jamcore.domain import layout
 from jamcore.domain.cells import WorkspaceSource
@@ -19,13 +20,12 @@ from jamcore.domain.errors import ConflictError, FaultError, RefusalError
 from jamcore.domain.events import SessionNotice
 from jamcore.domain.requests import AcceptRequest, RejectRequest, TurnRequest
 from jamcore.domain.sessions import SessionWorkspace
+from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner
-from jamcore.journal.steps import Action
-from jamcore.runs.accept_action import AcceptIntent, decision_of
+from jamcore.runs.accept_action import AcceptIntent, accept_action, decision_of
 from jamcore.runs.change_request import EVIDENCE, ChangePackageError, Evidence
 from jamcore.runtime.feed import RoomFeed
 from jamcore.store import Repos, Store
-from jamcore.system.clock import Clock
 from jamcore.workspace.branch import Branches, person
 from jamcore.workspace.repository import inspect_repository
 
@@ -129,26 +129,27 @@ class PackagedSources:
 
 
 class Reviews:
-    """See :class:`~jamcore.daemon.services.ReviewService`."""
+    """See :class:`~jamcore.daemon.services.ReviewService`; also the journaled acceptance, which it adds to ``actions``."""
 
     def __init__(
         self,
-        app: Path,
+        options: DaemonOptions,
         *,
         store: Store,
-        clock: Clock,
+        feed: RoomFeed,
         runner: Runner,
-        action: Action[AcceptIntent],
-        sources: PackagedSources,
+        actions: ActionRegistry,
         rooms: Rooms,
     ) -> None:
-        self._app = app
+        self._app = options.app
         self._store = store
-        self._clock = clock
+        self._clock = options.clock
         self._runner = runner
-        self._action = action
-        self._sources = sources
         self._rooms = rooms
+        self._sources = PackagedSources(options.app, store=store, feed=feed)
+        self._scratch = options.files.make_private(options.app / layout.CHANGES)
+        self._action = accept_action(self._sources, scratch=self._scratch)
+        actions.register(self._action)
 
     async def decisions(self) -> tuple[ChangeDecision, ...]:
         """Return what became of the change requests that were judged, newest first."""
@@ -168,7 +169,7 @@ class Reviews:
         if judged.decision is not None:
             return self._again(judged.decision, request.id, Verdict.ACCEPTED)
         intent = await self._intent(judged, request)
-        branches = Branches(Path(intent.repository), scratch=self._app / layout.CHANGES)
+        branches = Branches(Path(intent.repository), scratch=self._scratch)
         target = await branches.target(intent.branch, intent.base, allow_moved=intent.allow_moved)
         patch = await self._sources.patch(intent)
         await branches.commit(target, patch, branch=intent.branch, message=intent.message, author=intent.author, at=intent.at)
@@ -229,7 +230,7 @@ class Reviews:
         if not evidence.patch_reproduces_tree:
             raise ChangeIncompleteError(change=str(change.id))
         repository = await self._repository(judged, request)
-        author = request.author or await Branches(repository, scratch=self._app / layout.CHANGES).author()
+        author = request.author or await Branches(repository, scratch=self._scratch).author()
         person(author)
         return AcceptIntent(
             id=request.id,

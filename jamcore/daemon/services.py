@@ -11,6 +11,7 @@ from uuid import UUID
 from jamcore.domain.approvals import Approval, ApprovalRule, ApprovalState, DecisionRequest
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.events import RoomEvent
+from jamcore.domain.ownership import Reconciliation
 from jamcore.domain.requests import (
     AcceptRequest,
     CellRow,
@@ -180,6 +181,13 @@ class ReviewService(Protocol):
         """Refuse one; the reason becomes the room's next turn when the request names one. An exact retry returns the same."""
 
 
+class InventoryService(Protocol):
+    """All sandboxes and markers of this app directory."""
+
+    async def reconcile(self) -> Reconciliation:
+        """Look at them now. Read-only: no classification authorises a change (OWN-6)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """Everything that a transport may call."""
@@ -189,6 +197,7 @@ class Services:
     credentials: CredentialService
     rooms: RoomService
     hosts: HostService
+    inventory: InventoryService
     approvals: ApprovalService
     runs: RunService
     changes: ChangeService

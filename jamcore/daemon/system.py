@@ -8,6 +8,7 @@ import anyio
 
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse
+from jamcore.daemon.inventory import SandboxInventory
 from jamcore.daemon.options import DaemonOptions
 from jamcore.domain.ids import DaemonId
 from jamcore.domain.providers import ToolchainMissingError
@@ -34,6 +35,7 @@ class SystemStatus:
         plugins: ProviderManager,
         toolchains: Toolchains,
         credentials: Credentials,
+        inventory: SandboxInventory,
     ) -> None:
         self._options = options
         self._identity = identity
@@ -41,6 +43,7 @@ class SystemStatus:
         self._plugins = plugins
         self._toolchains = toolchains
         self._credentials = credentials
+        self._inventory = inventory
         self._started: datetime = options.clock.now()
         self._stopping = anyio.Event()
         self._problems: tuple[str, ...] = ()
@@ -70,6 +73,7 @@ class SystemStatus:
         findings.extend(report.finding() for report in self._engines.reports() if report.state != "loaded")
         for name in self._plugins.names():
             findings.extend(self._provider(name))
+        findings.extend(self._inventory.findings())
         findings.extend(
             Finding(subject="start-up", ok=False, detail=problem, hint="The record is kept as it is; see the daemon's log.")
             for problem in self._problems

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Literal
+from uuid import UUID
 
 from jamcore.domain.errors import RefusalError
 from jamcore.domain.plan import Plan, RuntimeHostOwner, RuntimeSessionOwner
@@ -48,6 +50,33 @@ class Disposition(StrEnum):
     ORPHAN_OWNER_MARKER = "orphan-owner-marker"
     COMPATIBILITY_VERIFICATION_REQUIRED = "compatibility-verification-required"
     OWNERSHIP_MISMATCH = "ownership-mismatch"
+
+
+class ReconciledSandbox(Record):
+    """One sandbox, or one marker without one, and how they stand to what the store says. Authorises no change (OWN-6).
+
+    ``presence`` is the engine's word; ``detail`` says what differs, in bounded words.
+    """
+
+    sandbox: str
+    engine: str
+    host_id: UUID | None
+    disposition: Disposition
+    presence: str
+    detail: str = ""
+
+
+class Reconciliation(Record):
+    """All sandboxes and markers of an app directory at one moment.
+
+    ``foreign`` counts sandboxes that Jam neither stored nor marked: they are never listed. Of an engine in ``unanswered`` nothing is said,
+    because what cannot be asked is not absent.
+    """
+
+    at: datetime
+    sandboxes: tuple[ReconciledSandbox, ...]
+    foreign: int
+    unanswered: tuple[str, ...]
 
 
 class OverrideEvidence(Record):

@@ -62,16 +62,13 @@ class OwnerRecords:
         """
         return self._read(PendingCleanup, sandbox, layout.pending_cleanup(_checked(sandbox)))
 
+    def all_markers(self) -> tuple[str, ...]:
+        """Return the sandboxes that have a marker, readable or not, in order."""
+        return self._names(layout.OWNERS)
+
     def all_pending(self) -> tuple[str, ...]:
         """Return the sandboxes with an unfinished creation, in order."""
-        directory = self._app / layout.PENDING_CLEANUPS
-        try:
-            names = sorted(entry.name for entry in directory.iterdir())
-        except FileNotFoundError:
-            return ()
-        return tuple(
-            name.removesuffix(".json") for name in names if name.endswith(".json") and _NAME.match(name.removesuffix(".json"))
-        )
+        return self._names(layout.PENDING_CLEANUPS)
 
     def write_marker(self, marker: OwnerMarker) -> None:
         """Publish a marker.
@@ -104,6 +101,13 @@ class OwnerRecords:
             OwnerRecordFailedError: It is still there.
         """
         self._forget(layout.pending_cleanup(_checked(sandbox)))
+
+    def _names(self, relative: str) -> tuple[str, ...]:
+        try:
+            found = sorted(entry.name for entry in (self._app / relative).iterdir() if entry.name.endswith(".json"))
+        except FileNotFoundError:
+            return ()
+        return tuple(name for name in (each.removesuffix(".json") for each in found) if _NAME.match(name))
 
     def _write(self, relative: str, data: bytes) -> None:
         path = self._app / relative

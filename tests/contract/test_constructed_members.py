@@ -25,12 +25,6 @@ SETS = frozenset({"frozenset", "set", "TransitionTable"})
 LATER = MappingProxyType(
     {
         "ContinuityFailure.RESUME_FAILED": "CONT-9",
-        "Disposition.COMPATIBILITY_VERIFICATION_REQUIRED": "OWN-6",
-        "Disposition.HEALTHY": "OWN-6",
-        "Disposition.ORPHAN_OWNER_MARKER": "OWN-6",
-        "Disposition.OWNERSHIP_MISMATCH": "OWN-6",
-        "Disposition.OWNER_WITHOUT_SANDBOX": "OWN-6",
-        "Disposition.PERSISTED_WITHOUT_OWNER_MARKER": "OWN-6",
         "HostState.ARCHIVED": "CONT-9",
         "HostState.REMOVED": "WS-8",
         "OnRestart.MARK_INTERRUPTED": "REPO-5",

@@ -1,9 +1,15 @@
-"""Hosts: a sandbox that lost its proof of ownership, looked at and removed on a person's word."""
+"""Hosts: all sandboxes of this app directory, and one that lost its proof of ownership, removed on a person's word."""
 
 from __future__ import annotations
 
 from jamcore.control.routes.route import AnyRoute, Call, Route
+from jamcore.domain.ownership import Reconciliation
 from jamcore.domain.requests import OverrideRequest, OverrideResult, OverrideView
+
+
+async def reconcile(call: Call) -> Reconciliation:
+    """Look at all sandboxes and markers now."""
+    return await call.services.inventory.reconcile()
 
 
 async def inspect_override(call: Call) -> OverrideView:
@@ -17,6 +23,14 @@ async def override(call: Call) -> OverrideResult:
 
 
 ROUTES: tuple[AnyRoute, ...] = (
+    Route(
+        "GET",
+        "/v1/hosts",
+        "reconcile_hosts",
+        "All sandboxes and markers, and how they stand to the store",
+        reconcile,
+        Reconciliation,
+    ),
     Route(
         "GET",
         "/v1/hosts/{ref}/override",

@@ -161,6 +161,15 @@ def test_change_requests(jam: Jam, room: str) -> None:
     assert jam("change", "show", made, "--json").json["patch"].startswith("---")
 
 
+def test_sandboxes_and_proofs_are_listed(jam: Jam) -> None:
+    """Each with its standing, foreign ones counted, a silent engine named; what a record says cannot steer the terminal."""
+    said = jam("host", "ls")
+    assert "jam-1\tbubblewrap\tabsent\torphan-owner-marker\tno\\x1b[2J host" in said.out
+    assert "2 more belong to somebody else" in said.err
+    assert "docker did not answer" in said.err
+    assert jam("host", "ls", "--json").json["foreign"] == 2
+
+
 def test_a_change_request_is_judged(jam: Jam, room: str) -> None:
     """The digest of the patch that was shown goes with the verdict; lists and `show` say what became of it."""
     made = jam("change", "new", room, "--json").json["id"]

@@ -82,7 +82,7 @@ from jamcore.domain.events import (
     UserSaid,
 )
 from jamcore.domain.limits import Limits
-from jamcore.domain.ownership import OverrideEvidence
+from jamcore.domain.ownership import Disposition, OverrideEvidence, ReconciledSandbox, Reconciliation
 from jamcore.domain.providers import ToolchainMissingError
 from jamcore.domain.requests import (
     AcceptRequest,
@@ -198,6 +198,7 @@ class FakeServices:
             credentials=FakeCredentials(self),
             rooms=FakeRooms(self),
             hosts=FakeHosts(self),
+            inventory=FakeInventory(self),
             approvals=FakeApprovals(self),
             runs=FakeRuns(self),
             changes=FakeChanges(self),
@@ -585,6 +586,22 @@ class FakeChanges(Part):
             if str(identifier).startswith(ref):
                 return ChangeView(change=change, directory="/x", patch="--- a\n+++ b\n+\x1b[2Jnew\n", patch_truncated=False)
         raise NotFoundError(kind="change request", ref=ref)
+
+
+class FakeInventory(Part):
+    async def reconcile(self) -> Reconciliation:
+        await self.fake.note("reconcile")
+        rows = (
+            ReconciledSandbox(
+                sandbox="jam-1",
+                engine="bubblewrap",
+                host_id=None,
+                disposition=Disposition.ORPHAN_OWNER_MARKER,
+                presence="absent",
+                detail="no\x1b[2J host",
+            ),
+        )
+        return Reconciliation(at=AT, sandboxes=rows, foreign=2, unanswered=("docker",))
 
 
 class FakeReviews(Part):

@@ -89,6 +89,7 @@ def rows() -> tuple[Row, ...]:
             200,
             "reject",
         ),
+        Row("reconcile_hosts", "GET", "/v1/hosts", "", 200, "reconcile"),
         Row("shutdown", "POST", "/v1/shutdown", "", 202, "shutdown"),
     )
 
@@ -145,6 +146,7 @@ async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
     assert (await client.build_change("x", CHANGE)).id == CHANGE
     assert (await client.changes())[0].id == CHANGE
     assert (await client.change(str(CHANGE))).patch.startswith("---")
+    assert (await client.reconcile()).foreign == 2
     accepting = AcceptRequest(id=CHANGE, patch_sha256="a" * 64, branch="b/ü")
     accepted = await client.accept_change(str(CHANGE), accepting)
     assert (accepted.verdict, accepted.branch) == (Verdict.ACCEPTED, "b/ü")
