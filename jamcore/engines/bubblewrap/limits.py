@@ -32,10 +32,10 @@ _DISK_REMEDY = "Put JAM_HOME on a file system of the size that you allow, or use
 
 
 class SandboxLimits:
-    """The limits of one engine's sandboxes. ``root`` is the engine's own directory, which names its groups."""
+    """The limits of one engine's sandboxes. ``root`` is the engine's own directory; ``owner``, made from it, names its groups."""
 
     def __init__(self, root: Path, *, proc: Path = Path("/proc")) -> None:
-        self._owner = f"jam-{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:12]}"
+        self.owner = f"jam-{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:12]}"
         self._proc = proc
 
     def holdings(self) -> tuple[Holding, ...]:
@@ -52,7 +52,7 @@ class SandboxLimits:
 
     def sweep(self) -> None:
         """Remove what a daemon that was killed left of its sandboxes' groups; one that is still dying goes when it is used again."""
-        if left := sweep(look(self._proc), self._owner):
+        if left := sweep(look(self._proc), self.owner):
             structlog.get_logger("jam.engine").info("control groups are still in use", engine=ENGINE, sandboxes=left)
 
     @asynccontextmanager
@@ -72,7 +72,7 @@ class SandboxLimits:
                 structlog.get_logger("jam.engine").warning(
                     "a control group is left behind", engine=ENGINE, groups=list(map(str, left))
                 )
-            sweep(ground, self._owner)
+            sweep(ground, self.owner)
 
     def _make(self, ground: Ground, sandbox: str, resources: Resources) -> Group | None:
         grouped = Controller.PIDS in ground.places and resources.processes is not None
@@ -84,9 +84,10 @@ class SandboxLimits:
         if not bounds.controllers():
             return None
         try:
-            return make(ground, self._owner, sandbox, bounds)
+            return make(ground, self.owner, sandbox, bounds)
         except OSError as error:
-            tried = f"control group {self._owner}/{sandbox}: {error.strerror or error}: {error.filename}"
+            sweep(ground, self.owner)
+            tried = f"control group {self.owner}/{sandbox}: {error.strerror or error}: {error.filename}"
             asked = ", ".join(bounds.controllers())
             raise LimitNotHeldError(engine=ENGINE, limit=asked, tried=tried, remedy=group_remedy()) from error
 

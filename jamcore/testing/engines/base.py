@@ -31,14 +31,13 @@ class Sickness(StrEnum):
 class EngineTests:
     """What a subclass sets, and the sandbox that each test gets.
 
-    ``plugin`` is the engine's class. ``python`` says how Python is called in its guests. ``forces_host_paths`` says that guests see host
-    directories at their host paths, so that a mount's two paths are one. ``sicknesses`` are those that :meth:`sicken` can bring about.
+    ``plugin`` is the engine's class. ``python`` says how Python is called in its guests. ``sicknesses`` are those that :meth:`sicken` can
+    bring about. An engine with the ability HOST_PATHS gets mounts whose two paths are one.
     ``known_failures`` maps a test's name to a reason; such a test must fail, so that a mended one is noticed.
     """
 
     plugin: ClassVar[type[EnginePlugin]]
     python: ClassVar[Python] = Python()
-    forces_host_paths: ClassVar[bool] = False
     sicknesses: ClassVar[frozenset[Sickness]] = frozenset()
     known_failures: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
@@ -77,13 +76,18 @@ class EngineTests:
         mount = HostMount(host_path=str(work), guest_path=self.guest_place(work, WORK), access=Access.READ_WRITE)
         return SandboxSpec(name=name, guest_disk=str(disk), mounts=(mount,), reach_ports=ports)
 
+    @property
+    def host_paths(self) -> bool:
+        """Whether guests see host directories at their host paths."""
+        return Ability.HOST_PATHS in self.plugin.abilities
+
     def guest_place(self, host: Path, guest: str) -> str:
         """Return where a guest sees a host directory: at ``guest``, or at its host path where the engine has no choice."""
-        return str(host) if self.forces_host_paths else guest
+        return str(host) if self.host_paths else guest
 
     def clone_place(self, spec: SandboxSpec) -> str:
         """Return where the guest sees its private clone."""
-        return f"{spec.guest_disk}/clone" if self.forces_host_paths else "/jam/work-clone"
+        return f"{spec.guest_disk}/clone" if self.host_paths else "/jam/work-clone"
 
     def box_of(self, engine: Engine, spec: SandboxSpec) -> Box:
         """Return the helper for a created sandbox."""

@@ -71,7 +71,7 @@ class CloneTests(EngineTests):
         )
         script = "; ".join((f"cd {clone}", *looks))
         assert (await box.run("sh", "-c", script)).text.split() == ["two", commit, "jam", "2"]
-        found = await box.run("sh", "-c", f"grep -rl '{root if self.forces_host_paths else tmp_path}' {clone}")
+        found = await box.run("sh", "-c", f"grep -rl '{root if self.host_paths else tmp_path}' {clone}")
         assert found.text == ""
         assert not (tmp_path / "ran").exists()
         assert (await box.run("sh", "-c", f"cd {clone}; echo three > a.txt; git gc -q --prune=now && git fsck")).status.ok

@@ -8,10 +8,9 @@ An engine's author writes four lines::
     class TestEngine(EngineSuite):
         plugin = MyEnginePlugin
 
-Guests need ``sh``, ``cat``, ``sleep``, ``grep``, ``env``, ``id``, ``date`` and a Python; ``python`` says how that is called. An engine
-whose guests see host directories at their host paths says ``forces_host_paths = True``. What an engine does not claim, by its abilities
-and its isolation class, is skipped as "not claimed" with the reason; everything else has to pass. ``python -m jamcore.testing.engines``
-prints every check with its rule and why it is one.
+Guests need ``sh``, ``cat``, ``sleep``, ``grep``, ``env``, ``id``, ``date`` and a Python; ``python`` says how that is called. What an
+engine does not claim, by its abilities and its isolation class, is skipped as "not claimed" with the reason; everything else has to
+pass. ``python -m jamcore.testing.engines`` prints every check with its rule and why it is one.
 """
 
 from __future__ import annotations

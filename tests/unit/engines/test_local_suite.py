@@ -23,7 +23,6 @@ class TestLocal(EngineSuite):
 
     plugin = LocalEnginePlugin
     python: ClassVar[Python] = Python(argv=(sys.executable,))
-    forces_host_paths = True
     sicknesses = frozenset({Sickness.GARBAGE, Sickness.EMPTY})
 
     @contextmanager
