@@ -13,11 +13,20 @@ from typing import ClassVar, Protocol
 from uuid import UUID
 
 from jamcore.domain.changes import ChangeDecision, Verdict
-from jamcore.domain.errors import FaultError
+from jamcore.domain.errors import ConflictError, FaultError
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.records import Record
 from jamcore.journal.steps import Action, Observed, Step
-from jamcore.workspace.branch import Branches, Target
+from jamcore.workspace.branch import (
+    AuthorInvalidError,
+    BaseMissingError,
+    BranchCheckedOutError,
+    Branches,
+    BranchMovedError,
+    BranchNameError,
+    PatchDoesNotApplyError,
+    Target,
+)
 
 KIND = "change-accept"
 COMMIT, BRANCH, RECORD = "commit", "branch", "record"
@@ -33,6 +42,19 @@ class AcceptedTreeError(FaultError):
     change: str
     reviewed: str
     made: str
+
+
+REFUSALS = (
+    AcceptedTreeError,
+    AuthorInvalidError,
+    BaseMissingError,
+    BranchCheckedOutError,
+    BranchMovedError,
+    BranchNameError,
+    ConflictError,
+    PatchDoesNotApplyError,
+)
+"""What a person was told is not done is not done by a later start either, when the branch happens to be free again."""
 
 
 class AcceptIntent(Record):
@@ -74,10 +96,17 @@ def accept_action(sources: AcceptSources, *, scratch: Path) -> Action[AcceptInte
         KIND,
         AcceptIntent,
         (
-            Step(COMMIT, steps.commit, OnRestart.REPLAY),
-            Step(BRANCH, steps.branch, OnRestart.OBSERVE_THEN_FINISH, observe=steps.moved),
-            Step(RECORD, steps.record, OnRestart.REPLAY),
+            Step(COMMIT, steps.commit, OnRestart.REPLAY, leaves="the branch as it was"),
+            Step(
+                BRANCH,
+                steps.branch,
+                OnRestart.OBSERVE_THEN_FINISH,
+                observe=steps.moved,
+                leaves="the branch as somebody else made it",
+            ),
+            Step(RECORD, steps.record, OnRestart.REPLAY, leaves="the commit on the branch; another decision was kept first"),
         ),
+        hopeless=REFUSALS,
     )
 
 

@@ -17,13 +17,14 @@ from jamcore.domain.changes import ChangeDecision
 from jamcore.domain.errors import JamError
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.journal.replay import ActionRegistry
-from jamcore.journal.runner import Runner
+from jamcore.journal.runner import ActionGivenUpError, Runner
 from jamcore.journal.steps import Action
 from jamcore.runs.accept_action import AcceptIntent, AcceptSources, accept_action
 from jamcore.store import StoreJournal, open_store
 from jamcore.system.clock import SystemClock
 from jamcore.system.files import Files
 from jamcore.testing.crash import KillAt, Killed, Passed
+from jamcore.workspace.branch import BranchCheckedOutError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.crash, pytest.mark.needs("git"), pytest.mark.unprivileged]
 
@@ -167,5 +168,25 @@ async def test_a_branch_that_somebody_made_after_the_cut_is_theirs(world: World)
         ((_, error),) = await registry.replay(journal, runner)
         assert isinstance(error, JamError)
         assert error.code == "branch.moved"
+        assert await journal.running() == ()
     assert world.git("rev-parse", "jam/x") == world.git("rev-parse", "main")
+    assert world.sources.decisions == []
+
+
+@pytest.mark.guarantee("WS-11", "START-2")
+async def test_what_was_refused_is_not_done_by_a_later_start(world: World) -> None:
+    """The branch was checked out, so the person was refused; when it is free again, nothing moves it, and a retry says that it is over."""
+    world.git("checkout", "-q", "-b", "jam/x")
+    intent = world.intent()
+    async with world.living(NoCrash()) as (runner, _, _):
+        with pytest.raises(BranchCheckedOutError):
+            await runner.run(world.action, ACCEPT, intent)
+    world.git("checkout", "-q", "main")
+    world.git("branch", "-D", "jam/x")
+    async with world.living(NoCrash()) as (runner, registry, journal):
+        assert await registry.replay(journal, runner) == ()
+        with pytest.raises(ActionGivenUpError) as over:
+            await runner.run(world.action, ACCEPT, intent)
+        assert (over.value.failure, over.value.stays) == ("branch.checked_out", "the branch as it was")
+    assert world.git("for-each-ref", "--format=%(refname)") == "refs/heads/main"
     assert world.sources.decisions == []
