@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from types import MappingProxyType
 from typing import TypeVar
 from urllib.parse import quote
@@ -73,6 +73,8 @@ R = TypeVar("R", bound=Record)
 
 QUESTION_S = 60.0
 """A question is answered within this; the slowest, the doctor's, makes several engine calls of 12 s. A change has no deadline (CTRL-4)."""
+SILENCE_S = 60.0
+"""A stream on which nothing comes for so long, though the daemon sends a heartbeat each 15 s, comes from one that is stuck."""
 RECONNECTS = 3
 """A stream is taken up again at most this often without a new event; with one, the count begins anew."""
 RECONNECT_PAUSE_S = 0.2
@@ -179,6 +181,7 @@ class JamClient:
         Raises:
             DaemonStoppedError: It was stopped on purpose, so it is not started again for this stream.
             StreamCutError: It was cut again and again without a new event.
+            NoAnswerError: The daemon is there and stuck.
         """
         failures = 0
         while True:
@@ -247,9 +250,8 @@ class JamClient:
 
     async def _ask(self, kind: type[R], target: str) -> R:
         request = Request("GET", target, _headers())
-        with anyio.move_on_after(QUESTION_S):
+        with self._bounded(request, QUESTION_S):
             return await self._exchange(kind, request, retry=True)
-        raise NoAnswerError(request=request.line, waited_s=QUESTION_S, pid=self._reach.pid())
 
     async def _change(self, kind: type[R], method: str, target: str, body: Record | None = None, *, retry: bool = True) -> R:
         return await self._exchange(kind, Request(method, target, _headers(), _encoded(body)), retry=retry)
@@ -286,9 +288,14 @@ class JamClient:
 
         Raises:
             ConnectionDroppedError: It ended without its end mark.
+            NoAnswerError: The daemon lives and says nothing, not even its heartbeat.
         """
         request = Request("GET", _room(ref, f"events?after={after}&follow={int(follow)}"), _headers())
-        async with self._answer(request) as answer, aclosing(answer.chunks()) as chunks, aclosing(read_events(chunks)) as frames:
+        async with AsyncExitStack() as stack:
+            with self._bounded(request, QUESTION_S):
+                answer = await stack.enter_async_context(self._answer(request))
+            chunks = await stack.enter_async_context(aclosing(self._heard(request, answer)))
+            frames = await stack.enter_async_context(aclosing(read_events(chunks)))
             async for frame in frames:
                 if frame.kind == "end":
                     if StreamEnd.model_validate_json(frame.data).reason == "shutdown":
@@ -298,6 +305,28 @@ class JamClient:
                 after = event.seq
                 yield event
         raise ConnectionDroppedError(request=request.line, reason="no end mark")
+
+    async def _heard(self, request: Request, answer: Answer) -> AsyncGenerator[bytes, None]:
+        """Yield what arrives of a stream, heartbeats too, while something does."""
+        async with aclosing(answer.chunks()) as chunks:
+            while True:
+                with self._bounded(request, SILENCE_S):
+                    chunk = await anext(chunks, None)
+                if chunk is None:
+                    return
+                yield chunk
+
+    @contextmanager
+    def _bounded(self, request: Request, limit_s: float) -> Iterator[None]:
+        """Give a question to the daemon its time.
+
+        Raises:
+            NoAnswerError: It ran out.
+        """
+        with anyio.move_on_after(limit_s) as scope:
+            yield
+        if scope.cancelled_caught:
+            raise NoAnswerError(request=request.line, waited_s=limit_s, pid=self._reach.pid())
 
 
 def _event(frame: ServerEvent) -> RoomEvent:

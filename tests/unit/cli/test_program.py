@@ -18,6 +18,11 @@ import pytest
 
 from jamcore.cli.exits import Exit
 from jamcore.cli.main import run
+from jamcore.control.client import JamClient
+from jamcore.control.failures import NoAnswerError
+from jamcore.control.reach import Reach
+from jamcore.domain.requests import RoomRequest, TurnRequest
+from jamcore.system.ids import SystemIds
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Jam, Terminal
@@ -304,6 +309,36 @@ def test_a_daemon_that_does_not_answer_is_named_and_ended(
         assert process.wait(0.5) == -signal.SIGKILL
     assert run(["daemon", "stop", "--force", "--app-directory", str(tmp_path)]) == Exit.OK
     assert "was not running" in capsys.readouterr().out
+
+
+@pytest.mark.anyio
+@pytest.mark.guarantee("CTRL-4")
+async def test_a_stream_of_a_daemon_that_got_stuck_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it began and in its middle: nobody watches a room for ever whose daemon does not even send its heartbeat."""
+    monkeypatch.setattr("jamcore.control.client.QUESTION_S", 0.5)
+    monkeypatch.setattr("jamcore.control.client.SILENCE_S", 0.5)
+    tmp_path.chmod(0o700)
+    with HELPERS.fake_running(tmp_path) as process:
+        client = JamClient(Reach(tmp_path, environ={}))
+        request = RoomRequest(id=SystemIds().uuid(), provider="codex")
+        room = str((await client.create_room(request)).room.id)
+        await client.say(room, TurnRequest(id=SystemIds().uuid(), text="hi"))
+        seen: list[int] = []
+
+        async def watch() -> None:
+            async for event in client.events(room):
+                seen.append(event.seq)
+                process.send_signal(signal.SIGSTOP)
+
+        with pytest.raises(NoAnswerError) as stuck:
+            await watch()
+        assert seen
+        assert stuck.value.pid == str(process.pid)
+        for follow in (True, False):
+            with pytest.raises(NoAnswerError):
+                await anext(client.events(room, follow=follow))
+        process.send_signal(signal.SIGCONT)
+        assert [event async for event in client.events(room, follow=False)]
 
 
 def test_force_asks_first(tmp_path: Path) -> None:
