@@ -28,10 +28,8 @@ class RoomRecords(BoundRoom):
 
 def bound_room(repos: Repos, room: Room) -> BoundRoom:
     """Read a room with its live session, host and workspace."""
-    session = repos.sessions.get(repos.bindings.live_of_room(room.id).session_id)
-    return BoundRoom(
-        room=room, session=session, host=repos.hosts.get(session.host_id), workspace=repos.workspaces.of_session(session.id)
-    )
+    session, host, workspace = repos.sessions.bound_to(room.id)
+    return BoundRoom(room=room, session=session, host=host, workspace=workspace)
 
 
 def room_records(repos: Repos, room: Room) -> RoomRecords:

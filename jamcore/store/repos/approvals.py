@@ -28,7 +28,7 @@ class Approvals(Repository):
 
     def get(self, identifier: UUID) -> Approval:
         """Return an approval."""
-        return read_row(Approval, self._need(self._one(APPROVALS.c.id == identifier), identifier))
+        return read_row(Approval, self._need(self._by_id(identifier), identifier))
 
     def find(self, ref: str) -> Approval:
         """Return the approval that a person meant, by its id or a part of it."""
@@ -93,7 +93,7 @@ class ApprovalRules(Repository):
     def find(self, ref: str) -> ApprovalRule:
         """Return the rule that a person meant, by its id or a part of it."""
         identifier = find_by_ref(self, ref, name=False)
-        return read_row(ApprovalRule, self._need(self._one(APPROVAL_RULES.c.id == identifier), identifier))
+        return read_row(ApprovalRule, self._need(self._by_id(identifier), identifier))
 
     def list(self) -> tuple[ApprovalRule, ...]:
         """Return all, newest first."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any, TypeVar
 from uuid import UUID
 
-from sqlalchemy import Column, ColumnElement, Connection, RowMapping, Table, func, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, RowMapping, Select, Table, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from jamcore.domain.errors import ConflictError, IllegalTransitionError, NotFoundError
@@ -57,6 +58,9 @@ class Repository:
     def _one(self, *where: ColumnElement[bool]) -> RowMapping | None:
         return self._connection.execute(select(self.table).where(*where)).mappings().one_or_none()
 
+    def _by_id(self, identifier: UUID) -> RowMapping | None:
+        return self._connection.execute(_select_by_id(self.table), {"identifier": identifier}).mappings().one_or_none()
+
     def _need(self, row: RowMapping | None, ref: object) -> RowMapping:
         if row is None:
             raise NotFoundError(kind=self.kind, ref=str(ref))
@@ -74,7 +78,7 @@ class Repository:
         Raises:
             ConflictError: The row is there with other values, or a unique index refused it.
         """
-        found = self._one(self.table.c.id == identifier)
+        found = self._by_id(identifier)
         if found is None:
             with self._unless_taken(identifier, taken):
                 self._connection.execute(insert(self.table).values(**values))
@@ -116,7 +120,7 @@ class Repository:
         moved = update(self.table).where(*row_is).values(state=new.value, **values).returning(*self.table.c)
         if row := self._connection.execute(moved).mappings().one_or_none():
             return row
-        found = self._need(self._one(self.table.c.id == identifier), identifier)
+        found = self._need(self._by_id(identifier), identifier)
         if fenced:
             self._require_ours(found, identifier)
         raise IllegalTransitionError(machine=table.machine, ref=str(identifier), old=found["state"], new=new.value)
@@ -135,7 +139,12 @@ class Repository:
         return [self.table.c.daemon_id == fence.daemon_id, self.table.c.fence_epoch == fence.epoch]
 
 
-def read_row(kind: type[R], row: RowMapping, **replaced: object) -> R:
+@cache  # one for each table, made once: making it, and finding its compiled form, costs more than running it
+def _select_by_id(table: Table) -> Select[Any]:
+    return select(table).where(table.c.id == bindparam("identifier"))
+
+
+def read_row(kind: type[R], row: Mapping[Any, Any], **replaced: object) -> R:
     """Build a record from a row's columns; text becomes the record's own types by its JSON rules."""
     names = kind.model_fields.keys()
     values = {name: row[name] for name in names if name in row} | replaced

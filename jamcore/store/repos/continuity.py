@@ -44,7 +44,7 @@ class Checkpoints(Repository):
 
     def get(self, identifier: UUID) -> Checkpoint:
         """Return a row."""
-        return Checkpoint.model_validate_json(self._need(self._one(CHECKPOINTS.c.id == identifier), identifier)["record"])
+        return Checkpoint.model_validate_json(self._need(self._by_id(identifier), identifier)["record"])
 
     def latest_of_host(self, host: UUID) -> Checkpoint | None:
         """Return the newest row of a host."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import RowMapping, delete, insert, select, update
+from sqlalchemy import RowMapping, Table, bindparam, delete, insert, select, update
 
 from jamcore.domain.cells import Cell
 from jamcore.domain.errors import ConflictError
@@ -21,7 +23,7 @@ from jamcore.domain.sessions import (
     WorkspaceState,
 )
 from jamcore.store.repos.base import Repository, read_row
-from jamcore.store.tables.hosts import AGENTS, HOSTS, LEASES, SESSIONS, WORKSPACES
+from jamcore.store.tables.hosts import AGENTS, BINDINGS, HOSTS, LEASES, SESSIONS, WORKSPACES
 
 
 class Agents(Repository):
@@ -40,7 +42,7 @@ class Agents(Repository):
 
     def get(self, identifier: UUID) -> Agent:
         """Return an agent."""
-        return read_row(Agent, self._need(self._one(AGENTS.c.id == identifier), identifier))
+        return read_row(Agent, self._need(self._by_id(identifier), identifier))
 
     def by_name(self, name: str) -> Agent | None:
         """Return the agent of a name."""
@@ -79,7 +81,7 @@ class Hosts(Repository):
 
     def get(self, identifier: UUID) -> RuntimeHost:
         """Return a host."""
-        return _host(self._need(self._one(HOSTS.c.id == identifier), identifier))
+        return _host(self._need(self._by_id(identifier), identifier))
 
     def list(self) -> tuple[RuntimeHost, ...]:
         """Return all hosts, oldest first."""
@@ -102,6 +104,16 @@ class Hosts(Repository):
             return _host(self._move(identifier, HOST, new, {}, fenced=True))
 
 
+_BOUND = (
+    select(SESSIONS, HOSTS, WORKSPACES)
+    .select_from(BINDINGS)
+    .join(SESSIONS, SESSIONS.c.id == BINDINGS.c.session_id)
+    .join(HOSTS, HOSTS.c.id == SESSIONS.c.host_id)
+    .join(WORKSPACES, WORKSPACES.c.session_id == SESSIONS.c.id)
+    .where(BINDINGS.c.room_id == bindparam("room"), BINDINGS.c.live)
+)
+
+
 class Sessions(Repository):
     """Seats on hosts."""
 
@@ -115,12 +127,22 @@ class Sessions(Repository):
 
     def get(self, identifier: UUID) -> RuntimeSession:
         """Return a session."""
-        return read_row(RuntimeSession, self._need(self._one(SESSIONS.c.id == identifier), identifier))
+        return read_row(RuntimeSession, self._need(self._by_id(identifier), identifier))
 
     def of_host(self, host: UUID) -> tuple[RuntimeSession, ...]:
         """Return a host's sessions, oldest first."""
         rows = self._rows(SESSIONS.c.host_id == host, order=[SESSIONS.c.created_at, SESSIONS.c.id])
         return tuple(read_row(RuntimeSession, row) for row in rows)
+
+    def bound_to(self, room: UUID) -> tuple[RuntimeSession, RuntimeHost, SessionWorkspace]:
+        """Return the session that a room is bound to, with its host and its workspace: one look instead of four.
+
+        Raises:
+            NotFoundError: The room has no live binding.
+        """
+        row = self._need(self._connection.execute(_BOUND, {"room": room}).mappings().one_or_none(), room)
+        session, host, workspace = (_part(row, table) for table in (SESSIONS, HOSTS, WORKSPACES))
+        return read_row(RuntimeSession, session), _host(host), read_row(SessionWorkspace, workspace)
 
     def bind_identity(self, identifier: UUID, identity: str) -> RuntimeSession:
         """Bind the provider's id, once and for ever (CONT-1).
@@ -156,7 +178,7 @@ class Workspaces(Repository):
 
     def get(self, identifier: UUID) -> SessionWorkspace:
         """Return a workspace."""
-        return read_row(SessionWorkspace, self._need(self._one(WORKSPACES.c.id == identifier), identifier))
+        return read_row(SessionWorkspace, self._need(self._by_id(identifier), identifier))
 
     def of_session(self, session: UUID) -> SessionWorkspace:
         """Return the workspace of a session."""
@@ -197,5 +219,10 @@ class Leases(Repository):
         return tuple(self._connection.execute(query).scalars())
 
 
-def _host(row: RowMapping) -> RuntimeHost:
+def _part(row: RowMapping, table: Table) -> dict[str, Any]:
+    """Return one table's columns of a joined row."""
+    return {column.name: row[column] for column in table.c}
+
+
+def _host(row: Mapping[Any, Any]) -> RuntimeHost:
     return read_row(RuntimeHost, row, cell=Cell.model_validate_json(row["cell"]))

@@ -26,12 +26,12 @@ class JournalRows(Repository):
         """
         values = {"id": identifier, "kind": kind, "initial": initial, "state": RUNNING, "at": self._context.now}
         self._insert_once(identifier, values, compare=("kind", "initial"))
-        state: str = self._need(self._one(JOURNAL.c.id == identifier), identifier)["state"]
+        state: str = self._need(self._by_id(identifier), identifier)["state"]
         return state
 
     def knows(self, identifier: UUID) -> bool:
         """Say whether an action of this id was begun, whatever became of it."""
-        return self._one(JOURNAL.c.id == identifier) is not None
+        return self._by_id(identifier) is not None
 
     def steps(self, identifier: UUID) -> tuple[tuple[str, str, str], ...]:
         """Return (step, phase, record) in order."""
@@ -67,7 +67,7 @@ class JournalRows(Repository):
         done = self._connection.execute(
             update(JOURNAL).where(JOURNAL.c.id == identifier, JOURNAL.c.state == RUNNING).values(state=state)
         )
-        if done.rowcount != 1 and self._need(self._one(JOURNAL.c.id == identifier), identifier)["state"] != state:
+        if done.rowcount != 1 and self._need(self._by_id(identifier), identifier)["state"] != state:
             raise ConflictError(kind=self.kind, ref=str(identifier), problem="it has ended otherwise")
 
     def running(self) -> tuple[tuple[UUID, str, str], ...]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import String, cast, func, insert, select, update
+from sqlalchemy import String, bindparam, cast, func, insert, select, update
 
 from jamcore.domain.errors import InvalidInputError, NotFoundError
 from jamcore.domain.events import ROOM_PAYLOAD, RoomEvent, RoomPayload
@@ -79,11 +79,11 @@ class Rooms(Repository):
 
     def get(self, identifier: UUID) -> Room:
         """Return a room."""
-        return read_row(Room, self._need(self._one(ROOMS.c.id == identifier), identifier))
+        return read_row(Room, self._need(self._by_id(identifier), identifier))
 
     def find_id(self, identifier: UUID) -> Room | None:
         """Return a room or ``None``."""
-        row = self._one(ROOMS.c.id == identifier)
+        row = self._by_id(identifier)
         return None if row is None else read_row(Room, row)
 
     def find(self, ref: str) -> Room:
@@ -118,6 +118,14 @@ class Bindings(Repository):
         return read_row(Binding, self._need(self._one((BINDINGS.c.session_id == session) & BINDINGS.c.live), session))
 
 
+_TAKE_NUMBERS = (
+    update(COUNTERS)
+    .where(COUNTERS.c.room_id == bindparam("of_room"))
+    .values(seq=COUNTERS.c.seq + bindparam("more"))
+    .returning(COUNTERS.c.seq)
+)
+
+
 class Events(Repository):
     """The numbered events of rooms: no gaps, never changed."""
 
@@ -139,9 +147,7 @@ class Events(Repository):
 
     def _reserve(self, room: UUID, count: int) -> int:
         """Take the next ``count`` numbers of a room and return the first of them."""
-        ours = COUNTERS.c.room_id == room
-        counter = update(COUNTERS).where(ours).values(seq=COUNTERS.c.seq + count).returning(COUNTERS.c.seq)
-        last = self._connection.execute(counter).scalar_one_or_none()
+        last = self._connection.execute(_TAKE_NUMBERS, {"of_room": room, "more": count}).scalar_one_or_none()
         if last is None:
             last = count
             self._connection.execute(insert(COUNTERS).values(room_id=room, seq=count))

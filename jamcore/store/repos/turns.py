@@ -35,11 +35,11 @@ class Turns(Repository):
 
     def get(self, identifier: UUID) -> Turn:
         """Return a turn."""
-        return read_row(Turn, self._need(self._one(TURNS.c.id == identifier), identifier))
+        return read_row(Turn, self._need(self._by_id(identifier), identifier))
 
     def find_id(self, identifier: UUID) -> Turn | None:
         """Return a turn or ``None``."""
-        row = self._one(TURNS.c.id == identifier)
+        row = self._by_id(identifier)
         return None if row is None else read_row(Turn, row)
 
     def move(

@@ -44,7 +44,7 @@ class Operations(Repository):
 
     def get(self, identifier: UUID) -> Operation:
         """Return an operation."""
-        return read_row(Operation, self._need(self._one(OPERATIONS.c.id == identifier), identifier))
+        return read_row(Operation, self._need(self._by_id(identifier), identifier))
 
     def running(self) -> tuple[Operation, ...]:
         """Return the Running operations, oldest first."""
@@ -127,13 +127,13 @@ class Changes(Repository):
 
     def find_id(self, identifier: UUID) -> ChangeRequest | None:
         """Return a change request or ``None``."""
-        row = self._one(CHANGES.c.id == identifier)
+        row = self._by_id(identifier)
         return None if row is None else ChangeRequest.model_validate_json(row["record"])
 
     def find(self, ref: str) -> ChangeRequest:
         """Return the one that a person meant."""
         identifier = find_by_ref(self, ref, name=False)
-        return ChangeRequest.model_validate_json(self._need(self._one(CHANGES.c.id == identifier), ref)["record"])
+        return ChangeRequest.model_validate_json(self._need(self._by_id(identifier), ref)["record"])
 
     def list(self) -> tuple[ChangeRequest, ...]:
         """Return all, newest first."""

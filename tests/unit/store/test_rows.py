@@ -77,6 +77,22 @@ async def test_a_room_has_one_live_binding(store: Store, seeded: Seed, make: Mak
     assert (await store.read(lambda repos: repos.bindings.live_of_room(seeded.room.id))).live
 
 
+async def test_what_a_room_is_bound_to_is_one_look(store: Store, seeded: Seed, make: Make) -> None:
+    """The same three records that are read one by one; an ended binding leads nowhere."""
+
+    def read(repos: Repos) -> tuple[object, object]:
+        session = repos.sessions.get(repos.bindings.live_of_room(seeded.room.id).session_id)
+        one_by_one = session, repos.hosts.get(session.host_id), repos.workspaces.of_session(session.id)
+        return repos.sessions.bound_to(seeded.room.id), one_by_one
+
+    joined, one_by_one = await store.read(read)
+    assert joined == one_by_one
+    other = await store.transact(lambda repos: repos.rooms.insert(make.room(seeded.agent, "unbound")))
+    await store.transact(lambda repos: repos.bindings.insert(make.binding(other, seeded.session, live=False)))
+    with pytest.raises(NotFoundError):
+        await store.read(lambda repos: repos.sessions.bound_to(other.id))
+
+
 async def test_names_of_rooms_are_unique(store: Store, seeded: Seed, make: Make) -> None:
     """The refusal names the name."""
     with pytest.raises(ConflictError) as refused:
