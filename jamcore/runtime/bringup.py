@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
+from anyio import to_thread
 
 from jamcore.domain.cells import Ability
 from jamcore.domain.plan import GUEST_HOME, RELAY_URL, STATE_ROOT, TOOLS_ROOT, ModelEndpoint, Plan
@@ -21,6 +22,7 @@ from jamcore.engines.port import Engine
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.runtime.continuity import HostContinuity
+from jamcore.runtime.moved import forget_old_places
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.standing import HostStanding
 from jamcore.runtime.worktree import WorkTreeHiddenError, WorkTrees
@@ -78,6 +80,7 @@ class BringUp:
                 (first,), "host.fenced", "its sandbox ran on without a daemon; it was proven to be Jam's and stopped"
             )
         await self.continuity.activate(first)
+        await self._forget_old_places()
         prepared = await self._prepare(stack)
         proven()
         if prepared.renewal:
@@ -125,6 +128,11 @@ class BringUp:
     async def park(self, told: NotParked, pause: Sleep = anyio.sleep) -> None:
         """Stop the sandbox and keep its disk, again and again until it is done."""
         await park(self.engine, self.plan.name, limit_s=self.preparer.limits.lifecycle_s, told=told, sleep=pause)
+
+    async def _forget_old_places(self) -> None:
+        scratch = (await self.hooks.declare_capture()).guest_scratch
+        app, files = self.preparer.app_root, self.preparer.files
+        await to_thread.run_sync(lambda: forget_old_places(self.plan, app, scratch, files=files))
 
     async def _prepare(self, stack: AsyncExitStack) -> PreparedExec:
         context = plan_context(self.plan.provider, self.plan.cell, self.engine.abilities)

@@ -132,14 +132,15 @@ class Ownership:
     async def nonce_state(self, sandbox: str, nonce: str) -> NonceState:
         """Compare the sandbox's nonce.
 
-        A running guest is asked, and may answer nothing. A stopped one's disk is read on the host where the engine can show it; otherwise
+        A running guest is asked, and may answer nothing; where its home is a directory of the host, nobody need be asked. A stopped one's
+        disk is read on the host where the engine can show it; otherwise
         the sandbox is started for the question and stopped again.
 
         Raises:
             EngineUnknownError, SandboxGoneError: It cannot be said.
         """
         presence = await self.calls.presence(sandbox)
-        if presence is Presence.RUNNING:
+        if presence is Presence.RUNNING and Ability.HOST_HOME not in self.engine.abilities:
             return await self._ask_guest(sandbox, nonce)
         if Ability.HOST_VIEW in self.engine.abilities and isinstance(self.engine, HostView):
             return _compare(await self._look_on_host(self.engine, sandbox), nonce)

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from jamcore.control.client import JamClient
 from jamcore.domain import layout
-from jamcore.domain.requests import RoomRequest
+from jamcore.domain.requests import EndpointChoice, RoomRequest
 from jamcore.domain.sessions import TurnState
+from jamcore.engines.local.marks import carriers
+from jamcore.engines.supervised.records import SandboxRecords
+from jamcore.system.files import Files
 from jamcore.testing.daemon import DaemonChild, running_daemon
 from jamcore.testing.guards import settle
-from jamcore.testing.rooms import ask, managed
-from jamcore.testing.servers.responses import ResponsesServer
+from jamcore.testing.rooms import ask, cloned, managed, new_id, running
+from jamcore.testing.servers.history import UserText, conversation
+from jamcore.testing.servers.responses import ResponsesServer, Script
+
+SECRET = "sk-real-" + "7f3a" * 10
+"""What the daemon of these tests holds for the relay."""
 
 pytestmark = [
     pytest.mark.anyio,
@@ -27,6 +39,11 @@ pytestmark = [
 def local(origin: str, **more: object) -> RoomRequest:
     """Return the request for a room of host processes."""
     return managed("codex", origin, engine="local", **more)
+
+
+def outputs(model: ResponsesServer) -> str:
+    """Return everything that the model was told, tool outputs included."""
+    return json.dumps([request.body for request in model.model_requests])
 
 
 @pytest.mark.guarantee("CONT-1", "PLAN-4")
@@ -49,6 +66,96 @@ async def test_a_room_works_is_killed_and_comes_back(daemon: DaemonChild, app: P
         resumed = await client.resume(str(room.room.id))
         assert resumed.session.provider_identity == before
         assert (await ask(client, room, "Hello again")).state is TurnState.CAPTURED
-        inputs = json.dumps(model.model_requests[-1].body)
-        assert "Write the file" in inputs
-        assert "Hello again" in inputs
+        heard = [item.text for item in conversation(model.model_requests[-1].body) if isinstance(item, UserText)]
+        assert [text for text in heard if text in ("Write the file", "Hello again")] == ["Write the file", "Hello again"]
+
+
+@pytest.mark.crash
+@pytest.mark.guarantee("SHARE-4")
+async def test_programs_that_outlived_the_daemon_are_stopped_before_anything_starts(
+    daemon: DaemonChild, app: Path, model: ResponsesServer
+) -> None:
+    """Daemon and supervisor killed together leave the agent alone on the machine: the next daemon's start ends it, then it resumes."""
+    async with running_daemon(daemon) as client:
+        room = await client.create_room(local(model.base_url))
+        assert (await ask(client, room, "Write the file")).state is TurnState.CAPTURED
+        supervisors = [process for process in daemon.family() if "supervised.guest.init" in process.command]
+        assert supervisors
+        os.kill(daemon.pid, signal.SIGSTOP)
+        for process in supervisors:
+            os.kill(process.pid, signal.SIGSTOP)
+        for process in supervisors:
+            os.kill(process.pid, signal.SIGKILL)
+        daemon.kill()
+        mark = SandboxRecords(app / layout.engine_root("local"), engine="local", files=Files()).read(room.host.sandbox)
+        assert mark is not None
+        left = carriers(mark.mark)
+        assert left
+        daemon.start()
+        await daemon.up()
+        assert not left & carriers(mark.mark)
+        await client.resume(str(room.room.id))
+        assert (await ask(client, room, "Hello again")).state is TurnState.CAPTURED
+
+
+@pytest.mark.guarantee("ENV-1", "ENV-4", "SEC-4")
+async def test_the_agent_has_directories_of_its_own_and_no_secret(daemon: DaemonChild, app: Path) -> None:
+    """Home, temporary files and state are the host's own below the app directory; neither key nor daemon's environment is in them."""
+    look = "env; ls -a ~; tr '\\0' ' ' < /proc/$PPID/cmdline"
+    async with ResponsesServer(Script(rules=running(look, said="Look around"))) as model:
+        async with running_daemon(daemon, JAM_TEST_AMBIENT="ambient") as client:
+            choice = EndpointChoice(origin=model.base_url, credential="test")
+            room = await client.create_room(local(model.base_url, endpoint=choice))
+            assert (await ask(client, room, "Look around")).state is TurnState.CAPTURED
+        assert model.model_requests[-1].header("authorization") == f"Bearer {SECRET}"
+        told = outputs(model)
+    disk = app / layout.guest_disk(room.host.id)
+    assert f"HOME={disk}/home" in told
+    assert f"TMPDIR={disk}/tmp" in told
+    assert list((app / layout.provider_state(room.host.id, "codex") / "sessions").rglob("*.jsonl"))
+    assert SECRET not in told
+    assert "ambient" not in told
+
+
+@pytest.mark.guarantee("RUN-1", "CAP-7", "ENG-6")
+async def test_a_private_clone_and_its_change_request(
+    client: JamClient, model: ResponsesServer, repository: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    """The person's checkout is not touched; the change request is the difference that the agent made in its clone."""
+    source = repository(tmp_path / "repository")
+    room = await client.create_room(cloned("codex", model.base_url, str(source), engine="local"))
+    assert (await ask(client, room, "Write the file")).state is TurnState.CAPTURED
+    change = await client.build_change(str(room.room.id), new_id())
+    assert [changed.path for changed in change.paths] == ["made.txt"]
+    assert sorted(path.name for path in source.iterdir()) == [".git", "a.txt"]
+
+
+@pytest.mark.guarantee("PLAN-4")
+async def test_a_moved_app_directory_takes_the_room_along(daemon: DaemonChild, app: Path, model: ResponsesServer) -> None:
+    """No plan changes though every path that the agent sees does: its session comes back at the new place."""
+    async with running_daemon(daemon) as client:
+        room = await client.create_room(local(model.base_url))
+        assert (await ask(client, room, "Write the file")).state is TurnState.CAPTURED
+    elsewhere = app.parent / "elsewhere"
+    shutil.move(app, elsewhere)
+    moved = DaemonChild(elsewhere, private=daemon.private)
+    async with running_daemon(moved) as client:
+        before = await client.room(str(room.room.id))
+        assert before.host.plan_json == room.host.plan_json
+        await client.resume(str(room.room.id))
+        assert (await ask(client, room, "Write the file once more")).state is TurnState.CAPTURED
+
+
+@pytest.mark.guarantee("ENG-4", "CAP-1")
+@pytest.mark.parametrize(("sandboxing", "engine"), [("off", "local"), ("on", "bubblewrap")])
+@pytest.mark.needs("bubblewrap")
+async def test_one_setting_decides_for_requests_without_an_engine(
+    daemon: DaemonChild, model: ResponsesServer, sandboxing: str, engine: str
+) -> None:
+    """Off: as before there were sandboxes. On: a sandbox. The room says which, and the list of engines says it before."""
+    async with running_daemon(daemon, JAM_SANDBOXING=sandboxing) as client:
+        assert [view.name for view in await client.engines() if view.default] == [engine]
+        room = await client.create_room(managed("codex", model.base_url))
+        assert room.host.engine == engine
+        assert (room.isolation == "none") is (sandboxing == "off")
+        assert (await ask(client, room, "Write the file")).state is TurnState.CAPTURED
