@@ -14,7 +14,7 @@ def _room(item: Item) -> Row:
         room["id"][:SHORT_ID],
         host["provider"],
         engine_word(host["engine"], item["isolation"]),
-        room_word(busy=item["busy"], live=item["live"]),
+        room_word(busy=item["busy"], live=item["live"], not_parked=item["not_parked"]),
         turn["state"] if turn else None,
         shortened(turn["text"]) if turn else None,
     )

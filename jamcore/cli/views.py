@@ -7,9 +7,11 @@ from datetime import datetime
 
 from jamcore.cli.output import Output
 from jamcore.cli.words import SHORT_ID, room_word, shortened
+from jamcore.domain.cells import Placement
 from jamcore.domain.changes import PATCH, ChangeDecision, ChangeRequest, Verdict
 from jamcore.domain.requests import RoomView
 from jamcore.domain.sessions import Turn
+from jamcore.domain.shared_hosts import ONE_TRUST_DOMAIN
 
 
 def moment(at: datetime | None) -> str:
@@ -19,7 +21,7 @@ def moment(at: datetime | None) -> str:
 
 def room_state(view: RoomView) -> str:
     """Return one word: what the room is doing."""
-    return room_word(busy=view.busy, live=view.live)
+    return room_word(busy=view.busy, live=view.live, not_parked=view.not_parked)
 
 
 def show_room(output: Output, view: RoomView) -> None:
@@ -40,6 +42,10 @@ def show_room(output: Output, view: RoomView) -> None:
             ("made", moment(view.room.created_at)),
         )
     )
+    if view.host.cell.placement is Placement.SHARED:
+        output.note(ONE_TRUST_DOMAIN, "yellow")
+    if view.not_parked:
+        output.note(f"{view.not_parked}; it is tried again each second", "red")
 
 
 def show_turns(output: Output, turns: Iterable[Turn]) -> None:

@@ -9,9 +9,9 @@ SHORT_ID = 13
 TEXT_CHARACTERS = 48
 
 
-def room_word(*, busy: bool, live: bool) -> str:
-    """Return one word: what a room is doing."""
-    return "working" if busy else "live" if live else "parked"
+def room_word(*, busy: bool, live: bool, not_parked: str = "") -> str:
+    """Return what a room is doing, in a word or two. A parked room whose sandbox could not be stopped yet says so (START-5)."""
+    return "working" if busy else "live" if live else "not parked yet" if not_parked else "parked"
 
 
 def engine_word(engine: str, isolation: str) -> str:

@@ -101,6 +101,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             toolchains=toolchains,
             credentials=credentials,
             inventory=inventory,
+            leases=hosts.leases,
         )
         tasks.start_soon(_end_at_once, status, pool)
         rooms = Rooms(

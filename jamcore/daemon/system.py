@@ -15,6 +15,7 @@ from jamcore.domain.providers import ToolchainMissingError
 from jamcore.domain.requests import DoctorReport, EngineView, FindingView, Health
 from jamcore.domain.sandboxes import Finding
 from jamcore.plugins.manager import ProviderManager
+from jamcore.runtime.leases import Leases
 from jamcore.sandbox.toolchain import Toolchains
 from jamcore.system.git import run_git
 
@@ -36,6 +37,7 @@ class SystemStatus:
         toolchains: Toolchains,
         credentials: Credentials,
         inventory: SandboxInventory,
+        leases: Leases,
     ) -> None:
         self._options = options
         self._identity = identity
@@ -44,6 +46,7 @@ class SystemStatus:
         self._toolchains = toolchains
         self._credentials = credentials
         self._inventory = inventory
+        self._leases = leases
         self._started: datetime = options.clock.now()
         self._stopping = anyio.Event()
         self._problems: tuple[str, ...] = ()
@@ -74,6 +77,10 @@ class SystemStatus:
         for name in self._plugins.names():
             findings.extend(self._provider(name))
         findings.extend(self._inventory.findings())
+        findings.extend(
+            Finding(subject="parking", ok=False, detail=str(trouble), hint="It is tried again each second; see the daemon's log.")
+            for trouble in self._leases.troubles()
+        )
         findings.extend(
             Finding(subject="start-up", ok=False, detail=problem, hint="The record is kept as it is; see the daemon's log.")
             for problem in self._problems

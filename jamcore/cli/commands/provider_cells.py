@@ -5,6 +5,8 @@ from __future__ import annotations
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption
+from jamcore.domain.cells import Placement
+from jamcore.domain.shared_hosts import ONE_TRUST_DOMAIN
 
 
 def command(json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
@@ -28,6 +30,8 @@ def command(json: JsonOption = False, app_directory: DirectoryOption = None) -> 
                 for row in rows
             ),
         )
+        if any(row.cell.placement is Placement.SHARED for row in rows):
+            session.output.note(ONE_TRUST_DOMAIN)
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)

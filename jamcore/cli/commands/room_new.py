@@ -45,6 +45,12 @@ def command(
     placement: Annotated[Placement, typer.Option(help="A sandbox of its own, or one that the agent's rooms share.")] = (
         Placement.DEDICATED
     ),
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Whose room it is: rooms of one agent can share a sandbox. Default: the provider's own agent."
+        ),
+    ] = None,
     configuration: Annotated[Configuration, typer.Option(help="Who configures the sandbox.")] = Configuration.JAM_MANAGED,
     model: ModelOption = None,
     approvals: ApprovalsOption = ApprovalPolicy.NEVER,
@@ -74,6 +80,7 @@ def command(
             repo=repo,
             direct=direct,
             placement=placement,
+            agent=agent,
             configuration=configuration,
             engine=await engine_for(session.output, client, engine),
             model=model,

@@ -27,4 +27,10 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
     invoke(work, json=json, directory=app_directory)
 
 
-_OUTCOMES: Mapping[str, str] = MappingProxyType({"parked": "parked", "already-parked": "was parked already"})
+_OUTCOMES: Mapping[str, str] = MappingProxyType(
+    {
+        "parked": "parked",
+        "left": "stopped; its sandbox goes on for the agent's other rooms",
+        "already-parked": "was parked already",
+    }
+)
