@@ -86,6 +86,8 @@ async def test_what_is_allowed_is_done(guest: LocalGuest, open_runtime: OpenRunt
     assert (second.item, second.subject, second.detail) == ("c2", "file-change", f"add {guest.work / 'new.txt'}")
     assert "one" in second.preview
     assert first.request != second.request
+    shown = [event.kind for event in events if event.kind in {"command.started", "approval.requested", "file.changed"}]
+    assert shown == ["command.started", "approval.requested", "approval.requested", "file.changed"]
     assert [event.exit_code for event in events if isinstance(event, CommandFinished)] == [0]
     assert [event.change for event in events if isinstance(event, FileChanged)] == ["add"]
     assert events[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)

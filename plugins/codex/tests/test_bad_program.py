@@ -13,6 +13,7 @@ import pytest
 from jam_codex.opening import open_codex
 from jam_codex.plugin import CodexPlugin
 from jamcore.api import (
+    ApprovalPolicy,
     ExecRefusedError,
     JamError,
     ProviderEvent,
@@ -245,6 +246,54 @@ async def test_a_request_for_approval_is_declined_and_told(guest: LocalGuest, fa
     assert [event.text for event in seen if event.kind == "notice"] == [
         "Codex asked Jam (item/commandExecution/requestApproval) and was refused: rm -rf /"
     ]
+
+
+ASKING = ThreadRequest(cwd="/", approvals=ApprovalPolicy.ASK)
+QUESTION = '{"threadId": "t", "turnId": "%s", "itemId": "i", "command": "rm -rf /"}'
+
+
+@pytest.mark.parametrize(
+    ("method", "turn", "answer"),
+    [
+        ("item/commandExecution/requestApproval", "old", '"decision": "decline"'),
+        ("who/knows", "u", '"code": -32601'),
+        ("mcpServer/elicitation/request", "u", '"action": "decline"'),
+    ],
+    ids=["of a turn that is over", "unknown", "not a person's to answer"],
+)
+async def test_what_no_person_is_asked_is_refused_at_once(fake: Fake, method: str, turn: str, answer: str) -> None:
+    """Also in a thread that asks: nothing that the program may send is left without an answer."""
+    ask = (
+        f'send({{"id": 0, "method": "{method}", "params": {QUESTION % turn}}});'
+        'answer = json.loads(sys.stdin.readline()); told("item/agentMessage/delta", itemId="m", delta=json.dumps(answer))'
+    )
+    with anyio.fail_after(LIMIT_S):
+        async with fake(running=ask) as runtime:
+            await runtime.open_thread(ASKING)
+            async with runtime.turn(provider_identity("t"), "hello") as events:
+                seen = [event async for event in events]
+    assert answer in "".join(event.text for event in seen if isinstance(event, TextDelta))
+    assert not any(event.kind == "approval.requested" for event in seen)
+
+
+async def test_a_question_that_its_turn_does_not_wait_for_is_denied(fake: Fake, tmp_path: Path) -> None:
+    """A program that asks and ends the turn without an answer gets one all the same, and it is no."""
+    said = tmp_path / "answer"
+    ask = (
+        'told("item/started", item={"type": "commandExecution", "id": "i", "command": "rm -rf /", "cwd": "/"});'
+        f'send({{"id": 0, "method": "item/commandExecution/requestApproval", "params": {QUESTION % "u"}}}); time.sleep(0.2);'
+        'told("turn/completed", turn={"id": "u", "status": "completed"});'
+        f'open({str(said)!r}, "w").write(sys.stdin.readline())'
+    )
+    with anyio.fail_after(LIMIT_S):
+        async with fake(running=ask) as runtime:
+            await runtime.open_thread(ASKING)
+            async with runtime.turn(provider_identity("t"), "hello") as events:
+                seen = [event.kind async for event in events]
+            while not said.exists() or not said.read_text():  # noqa: ASYNC110 - the program's own file
+                await anyio.sleep(0.01)
+    assert seen == ["turn.started", "text.delta", "command.started", "approval.requested", "turn.ended"]
+    assert '"decline"' in said.read_text()
 
 
 async def test_the_plugin_opens_nothing_before_its_context_is_entered(guest: LocalGuest, tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from jam_codex.turns import Turn
 from jamcore.api import ApprovalAnswer, ApprovalRequested, RemoteError
 
 NOTED_S = 2.0
-"""A change of files is announced right before Codex asks about it; the announcement is read in another task."""
+"""What is asked about is announced right before; the announcement is read in another task, and is to be shown before the question."""
 NOTED = 256
-"""Changes of one thread that are remembered until they are asked about."""
+"""Announcements of one thread that are remembered until they are asked about."""
 REFUSED = -32601
 
 Params = Mapping[str, Any]
@@ -38,18 +38,18 @@ class Questions:
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
-        self._changes: dict[str, object] = {}
+        self._announced: dict[str, object] = {}
         self._news = anyio.Event()
         self._asked = 0
 
     def note(self, params: Params) -> None:
-        """Remember a change of files that was announced; ``params`` are those of an item that began."""
+        """Remember what was announced, and of a change of files its contents; ``params`` are those of an item that began."""
         item = params.get("item")
-        if member(item, "type") != "fileChange":
+        if member(item, "type") not in ANNOUNCED:
             return
-        while len(self._changes) >= NOTED:
-            del self._changes[next(iter(self._changes))]
-        self._changes[identifier(member(item, "id"))] = member(item, "changes")
+        while len(self._announced) >= NOTED:
+            del self._announced[next(iter(self._announced))]
+        self._announced[identifier(member(item, "id"))] = member(item, "changes")
         self._news.set()
         self._news = anyio.Event()
 
@@ -59,6 +59,7 @@ class Questions:
         Raises:
             RemoteError: Denied, where Codex has no word for that.
         """
+        await turn.running.wait()
         if identifier(params.get("turnId")) != turn.provider_turn:
             return reply(method, params, ApprovalAnswer.DENY)  # of a turn that is over
         self._asked += 1
@@ -83,17 +84,20 @@ class Questions:
 
     async def _about(self, method: str, params: Params) -> ApprovalRequested:
         item = identifier(params.get("itemId"))
+        if method == PERMISSIONS:
+            return permissions(item, params)
+        with anyio.move_on_after(NOTED_S):
+            while item not in self._announced:
+                await self._news.wait()
         if method == CHANGE:
-            with anyio.move_on_after(NOTED_S):
-                while item not in self._changes:
-                    await self._news.wait()
-            return change(item, params, self._changes.pop(item, None))
-        return command(item, params) if method == COMMAND else permissions(item, params)
+            return change(item, params, self._announced.get(item))
+        return command(item, params)
 
 
 COMMAND = "item/commandExecution/requestApproval"
 CHANGE = "item/fileChange/requestApproval"
 PERMISSIONS = "item/permissions/requestApproval"
+ANNOUNCED = frozenset({"commandExecution", "fileChange"})
 ASKED = frozenset({COMMAND, CHANGE, PERMISSIONS})
 """What a person can answer with yes or no. Everything else that Codex may ask is refused (:mod:`jam_codex.answers`)."""
 

@@ -268,12 +268,12 @@ class CodexRuntime:
         if turn is None:
             return
         provider_turn = identifier(params.get("turnId") or member(params, "turn", "id")) or None
-        if thread.questions is not None and method == Told.ITEM_STARTED:
-            thread.questions.note(params)
         if method == Told.TURN_STARTED and turn.provider_turn is None and provider_turn is not None:
             turn.begins(provider_turn)
         for event in translate(method, params):
             await turn.take(event, provider_turn)
+        if thread.questions is not None and method == Told.ITEM_STARTED:
+            thread.questions.note(params)
 
     async def asked(self, method: str, params: Mapping[str, Any]) -> object:
         """Answer a request of Codex: ask a person what can be asked, where the thread asks; refuse all else, and let the turn say so."""
