@@ -8,6 +8,7 @@ from datetime import datetime
 from jamcore.cli.output import Output
 from jamcore.cli.words import SHORT_ID, room_word, shortened
 from jamcore.domain.cells import Placement
+from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.changes import PATCH, ChangeDecision, ChangeRequest, Verdict
 from jamcore.domain.requests import RoomView
 from jamcore.domain.sessions import Turn
@@ -32,6 +33,7 @@ def show_room(output: Output, view: RoomView) -> None:
             ("id", view.room.id),
             ("agent", view.host.provider),
             ("model", view.session.model or "the agent's own"),
+            ("asks before it acts", view.session.approvals is ApprovalPolicy.ASK),
             ("engine", view.host.engine),
             ("isolation", view.isolation),
             ("combination", view.host.cell),

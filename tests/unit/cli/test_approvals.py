@@ -97,6 +97,8 @@ def test_a_room_says_whether_its_agent_asks(jam: Jam) -> None:
     quiet = jam("room", "new", "codex", "--name", "quiet", "--json").json
     asking = jam("room", "new", "codex", "--name", "asking", "--approvals", "ask", "--json").json
     assert (quiet["session"]["approvals"], asking["session"]["approvals"]) == ("never", "ask")
+    assert "asks before it acts\tno\n" in jam("room", "show", "quiet").out
+    assert "asks before it acts\tyes\n" in jam("room", "show", "asking").out
 
 
 @pytest.mark.parametrize(
