@@ -7,7 +7,7 @@ of a person, another person and the deadline exactly one counts. What still wait
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
@@ -36,7 +36,7 @@ from jamcore.domain.limits import APPROVAL_DEADLINE_S, FINALISE_TIMEOUT_S
 from jamcore.domain.sessions import Turn
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.runtime.feed import RoomFeed
-from jamcore.store import Repos, Store
+from jamcore.store import Fence, FencedError, Repos, Store
 from jamcore.system.clock import Clock
 from jamcore.system.ids import IdSource
 from jamcore.system.tasks import owned_tasks
@@ -86,12 +86,14 @@ class ApprovalDesk:
             NotFoundError, InvalidInputError: Which approval, or which rule, is meant.
             ApprovalDecidedError: It was decided already, or nobody waits for it any more.
             ConflictError: The id was used for another answer.
+            FencedError: It is another daemon's to answer.
         """
 
         def write(repos: Repos) -> tuple[Approval, tuple[RoomEvent, ...]]:
             found = repos.approvals.find(ref)
             if found.decision_id == request.id or found.state is not ApprovalState.PENDING:
                 return found, ()
+            require_owned(repos, found, self.store.fence)
             if found.id not in self._open:  # its turn is gone, and the disk would not take it then
                 return self.write_end(repos, found, ApprovalState.EXPIRED, DecidedBy.TURN_ENDED)
             agent = repos.sessions.get(found.session_id).agent_id
@@ -117,11 +119,10 @@ class ApprovalDesk:
             try:
                 yield counter
             finally:
-                try:
-                    with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
-                        await counter.expire()
-                finally:
-                    counter.leave()
+                # A disk that refuses must not hide why the turn ended: what stays behind expires with its first answer or the next start.
+                with suppress(JamError), anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
+                    await counter.expire()
+                counter.leave()
 
     # --------------------------------------------------------------------------------------------------- for counters
 
@@ -151,6 +152,17 @@ class ApprovalDesk:
         waiter = self._open.get(approval.id)
         if waiter is not None and approval.state is not ApprovalState.PENDING:
             waiter.settle(approval.state)
+
+
+def require_owned(repos: Repos, approval: Approval, fence: Fence) -> None:
+    """Accept an approval of this daemon's own hosts: another daemon's turn waits for another desk (SHARE-1).
+
+    Raises:
+        FencedError: It is another daemon's.
+    """
+    host = repos.hosts.get(repos.sessions.get(approval.session_id).host_id)
+    if host.daemon_id != fence.daemon_id:
+        raise FencedError(kind="approval", ref=str(approval.id))
 
 
 class Counter:

@@ -31,7 +31,7 @@ from jamcore.domain.sessions import Agent, HostState, Room, RuntimeHost, Runtime
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.runtime.approvals import WAITING_AT_ONCE, ApprovalDesk, Counter
 from jamcore.runtime.feed import RoomFeed
-from jamcore.store import Repos, Store, open_store
+from jamcore.store import FencedError, Repos, Store, StoreFullError, open_store
 from jamcore.system.clock import SystemClock
 from jamcore.system.files import Files
 from jamcore.system.ids import SystemIds
@@ -420,6 +420,42 @@ async def test_a_later_life_answers_nothing_of_an_earlier_one(world: World) -> N
             await later.decide(str(approval.id), decision(ALLOW))
     assert refused.value.state == "expired"
     assert not world.provider.heard
+
+
+async def test_a_full_disk_does_not_hide_why_a_turn_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row stays behind as pending; the first answer lets it expire, and is refused."""
+
+    async def full(_work: object) -> None:
+        raise StoreFullError(detail="ENOSPC")
+
+    async def die() -> None:
+        async with world.asking() as counter:
+            await counter.ask(asks())
+            monkeypatch.setattr(world.store, "transact", full)
+            raise ProviderGoneError(provider="p", detail="dead")
+
+    with pytest.raises(ProviderGoneError):
+        await die()
+    monkeypatch.undo()
+    approval = await world.only()
+    assert approval.state is ApprovalState.PENDING
+    with pytest.raises(ApprovalDecidedError):
+        await world.desk.decide(str(approval.id), decision(ALLOW))
+    assert (await world.only()).decided_by is DecidedBy.TURN_ENDED
+
+
+@pytest.mark.guarantee("SHARE-1")
+async def test_another_daemons_question_is_not_touched(world: World, tmp_path: Path) -> None:
+    """Two daemons with one database: who does not own the host neither answers its question nor lets it expire."""
+    async with world.asking() as counter:
+        await counter.ask(asks())
+        approval = await world.only()
+        other = open_store(tmp_path / "jam.db", files=Files(), clock=SystemClock(), daemon_id=uuid4())
+        async with other as store:
+            desk = ApprovalDesk(store=store, feed=RoomFeed(store), clock=SystemClock(), ids=IDS)
+            with pytest.raises(FencedError):
+                await desk.decide(str(approval.id), decision(ALLOW))
+        assert (await world.only()).state is ApprovalState.PENDING
 
 
 async def _die_asking(world: World) -> None:
