@@ -20,10 +20,13 @@ from jamcore.domain.plan import Owner
 from jamcore.domain.records import Record
 from jamcore.domain.sandboxes import Presence
 from jamcore.engines.port import Proves
-from jamcore.journal.steps import Action, Observed, Step
+from jamcore.journal.steps import Action, Observed, Step, boundaries
 from jamcore.sandbox.ownership import NonceState, Ownership
 
 KIND = "host-override"
+SANDBOX, MARKER, PENDING, SAY = "sandbox", "marker", "pending", "say"
+OVERRIDE_POINTS = boundaries(KIND, (SANDBOX, MARKER, PENDING, SAY))
+"""Every boundary of one removal, in the order in which a run passes them."""
 NOT_KEPT = "not-kept"
 """An engine without a proof of its own, or with none of this sandbox."""
 
@@ -122,15 +125,15 @@ def override_action(sources: OverrideSources) -> Action[OverrideIntent]:
         OverrideIntent,
         (
             Step(
-                "sandbox",
+                SANDBOX,
                 steps.remove_sandbox,
                 OnRestart.OBSERVE_THEN_FINISH,
                 observe=steps.is_gone,
                 leaves="the sandbox, its marker and its files",
             ),
-            Step("marker", steps.forget_marker, OnRestart.REPLAY, leaves="the marker, and the files; the sandbox is gone"),
-            Step("pending", steps.forget_pending, OnRestart.REPLAY, leaves="the files; the sandbox is gone"),
-            Step("say", steps.say, OnRestart.REPLAY, leaves="the files; the sandbox is gone"),
+            Step(MARKER, steps.forget_marker, OnRestart.REPLAY, leaves="the marker, and the files; the sandbox is gone"),
+            Step(PENDING, steps.forget_pending, OnRestart.REPLAY, leaves="the files; the sandbox is gone"),
+            Step(SAY, steps.say, OnRestart.REPLAY, leaves="the files; the sandbox is gone"),
         ),
         hopeless=(OverrideRefusedError, HostInUseError, OwnershipMismatchError, MarkerUnreadableError),
     )

@@ -18,6 +18,7 @@ from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import ActionGivenUpError, Runner
 from jamcore.sandbox.override import (
+    OVERRIDE_POINTS,
     HostInUseError,
     OverrideIntent,
     OverrideRefusedError,
@@ -159,7 +160,7 @@ async def test_the_removal_keeps_the_files_and_is_audited(world: World, plan: Pl
     assert sources.said == {ACTION}
     (audit,) = [log for log in logs if log["event"] == "sandbox removed without its proof"]
     assert (audit["action"], audit["evidence"], audit["nonce"]) == (str(ACTION), evidence.content_digest(), "missing")
-    assert tuple(passed.points[:-1]) == override_action(sources).crash_points()
+    assert tuple(passed.points[:-1]) == OVERRIDE_POINTS == override_action(sources).crash_points()
     assert world.engine.calls.count("remove") == 1
 
 
@@ -178,9 +179,8 @@ async def test_a_sandbox_that_is_gone_leaves_its_marker_to_the_override(world: W
 @pytest.mark.guarantee("OWN-8", "WS-12")
 async def test_killed_at_every_boundary_and_again_in_the_recovery(world: World, plan: Plan, tmp_path: Path) -> None:
     """The third life has removed it, and said it; at no moment is the marker gone while the sandbox is there."""
-    points = override_action(Sources(world, plan)).crash_points()
-    for number, point in enumerate(points):
-        for again in (*points[number + 1 :][:2], "nowhere"):
+    for number, point in enumerate(OVERRIDE_POINTS):
+        for again in (*OVERRIDE_POINTS[number + 1 :][:2], "nowhere"):
             place = tmp_path / f"{number}-{again}"
             place.mkdir()
             evidence = await lose(world, plan)
