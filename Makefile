@@ -39,6 +39,7 @@ test-unprivileged: $(STAMP)
 guarantees: $(STAMP)
 	$(BIN)/python -m jamcore.testing.guarantees
 	$(BIN)/python -m jamcore.testing.error_page
+	$(BIN)/python -m jamcore.testing.settings_page
 	$(BIN)/python -m jamcore.testing.engines --write
 
 install: $(STAMP)

@@ -1,4 +1,7 @@
-"""The one settings object (CONF-1): command line, then ``JAM_`` variables, then ``config.toml`` in the app directory, then the default."""
+"""The one settings object (CONF-1).
+
+Command line, then ``JAM_`` variables, then ``config.toml`` in the app directory, then the predecessors' variables, then the default.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from jamcore.control import predecessors
 from jamcore.control.directory import HOME_VARIABLE, app_directory
 from jamcore.control.failures import SettingsInvalidError
 from jamcore.domain import limits
@@ -28,6 +32,8 @@ from jamcore.domain.sandboxes import Resources
 
 CONFIG = "config.toml"
 PREFIX = "JAM_"
+DEFAULT = "default"
+"""The origin of what nobody said."""
 
 _PASSWORD = re.compile(r"(?<=://)([^:/@]*):[^@/]*@")
 
@@ -42,6 +48,12 @@ class Settings(BaseSettings):
     sandboxing: Literal["on", "off"] = Field(
         "on",
         description="off: a room that names no engine runs as a host process, without any isolation, as before there were sandboxes.",
+    )
+    engine_host: str | None = Field(
+        None, description="Where the server of an engine runs that has one, if not on this machine; absent: on this machine."
+    )
+    storage_volume: str | None = Field(
+        None, description="The volume that holds the app directory, for an engine beside which Jam itself runs in a container."
     )
     cpus: float | None = Field(None, description="Processors of a new room's sandbox, unless it asks for others; absent: all.")
     memory: str | None = Field(None, description="Memory of a new room's whole sandbox, such as 4G; absent: no limit.")
@@ -178,9 +190,11 @@ def load_settings(home: Path | None, environ: Mapping[str, str], **overrides: st
     origins = {name: _origin(name, directory, environ, in_file, overrides) for name in Settings.model_fields} | {
         "home": home_origin
     }
+    older = predecessors.found(environ, {name for name, origin in origins.items() if origin != DEFAULT})
+    origins |= {name: found.variable for name, found in older.items()}
     try:
         # BaseSettings reads the variables itself; what it is given here wins.
-        settings = Settings(home=directory, **overrides)  # type: ignore[arg-type]
+        settings = Settings(home=directory, **{name: found.value for name, found in older.items()}, **overrides)  # type: ignore[arg-type]
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"])
@@ -211,7 +225,7 @@ def _origin(
         return "command line"
     if environ.get(variable):
         return variable
-    return str(directory / CONFIG) if name in in_file else "default"
+    return str(directory / CONFIG) if name in in_file else DEFAULT
 
 
 def _longer(value: float, info: ValidationInfo, than: str) -> float:

@@ -193,4 +193,6 @@ async def _open_engines(stack: AsyncExitStack, options: DaemonOptions) -> Engine
         preferred=options.engine,
         sandboxing=options.sandboxing,
         probe_within_s=options.limits.read_s,
+        host=options.engine_host,
+        storage_volume=options.storage_volume,
     )

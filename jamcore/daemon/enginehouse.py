@@ -139,13 +139,16 @@ async def open_engines(
     preferred: str | None,
     sandboxing: bool,
     probe_within_s: float = READ_TIMEOUT_S,
+    host: str | None = None,
+    storage_volume: str | None = None,
 ) -> EngineHouse:
     """Open every installed engine, each with private directories of its own. One that fails is reported; the others go on (CAP-1)."""
     opened: dict[str, Engine] = {}
     broken: dict[str, str] = {}
     for name, plugin in registry.plugins().items():
         root = files.make_private(app / layout.engine_root(name))
-        context = EngineContext(root=root, runtime=files.make_private(root / "runtime"))
+        runtime = files.make_private(root / "runtime")
+        context = EngineContext(root=root, runtime=runtime, host=host, storage_volume=storage_volume)
         try:
             opened[name] = await stack.enter_async_context(plugin.open(context))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - boundary: an engine's mistake, or its machine's, ends here

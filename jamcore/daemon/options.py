@@ -27,6 +27,8 @@ class DaemonOptions:
     resources: Resources = field(default_factory=Resources)
     blocked_plugins: frozenset[str] = frozenset()
     sandboxing: bool = True
+    engine_host: str | None = None
+    storage_volume: str | None = None
     wheel_directory: Path | None = None
     database_url: str | None = None
     approval_deadline_s: float = APPROVAL_DEADLINE_S

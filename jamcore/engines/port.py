@@ -186,10 +186,14 @@ class EngineContext:
     """What the daemon gives an engine: private directories that it owns, and the user its guests should run as.
 
     ``root`` (0700, durable) is the engine's own record; ``runtime`` (0700, short path, emptied at start) holds sockets and pipes.
+    ``host`` is where the engine's server runs, if it has one and that is not this machine; ``storage_volume`` is the volume that holds
+    the app directory, where both run in containers side by side. Both come from the settings, and only from there (ENG-3).
     """
 
     root: Path
     runtime: Path
+    host: str | None = None
+    storage_volume: str | None = None
 
 
 class EnginePlugin(Protocol):

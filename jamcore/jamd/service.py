@@ -71,6 +71,8 @@ def run(settings: Settings, environ: Mapping[str, str]) -> None:
         resources=settings.resources(),
         blocked_plugins=frozenset(settings.blocked_plugins),
         sandboxing=settings.sandboxing == "on",
+        engine_host=settings.engine_host,
+        storage_volume=settings.storage_volume,
         wheel_directory=settings.wheel_directory,
         database_url=settings.database_url,
         approval_deadline_s=settings.approval_deadline_s,

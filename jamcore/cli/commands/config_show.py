@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption
 
 
-def command(json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
-    """Show every setting, its value and where it comes from: command line, JAM_ variable, config.toml, or the default.
+def command(
+    *,
+    origin: Annotated[bool, typer.Option("--origin/--no-origin", help="Say where each value comes from, and what it means.")] = True,
+    json: JsonOption = False,
+    app_directory: DirectoryOption = None,
+) -> None:
+    """Show every setting, its value and where it comes from.
 
-    A running daemon keeps the settings it was started with.
+    That is the command line, a JAM_ variable, config.toml, an older name of the setting, or the default. A running daemon keeps the
+    settings it was started with.
     """
 
     async def work(session: Session) -> Exit:
@@ -22,7 +32,10 @@ def command(json: JsonOption = False, app_directory: DirectoryOption = None) -> 
                 {row.name: {"value": row.value, "origin": row.origin, "description": row.description} for row in rows}
             )
             return Exit.OK
-        session.output.table(("SETTING", "VALUE", "FROM", "MEANING"), rows)
+        if origin:
+            session.output.table(("SETTING", "VALUE", "FROM", "MEANING"), rows)
+        else:
+            session.output.table(("SETTING", "VALUE"), ((row.name, row.value) for row in rows))
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)
