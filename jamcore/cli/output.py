@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TextIO
 
+from jamcore.cli.download import Show, download
 from jamcore.cli.hints import hint_of
 from jamcore.cli.streams import writing
 from jamcore.cli.text import safe, safe_line
@@ -104,6 +106,10 @@ class Output:
         with writing():
             self._out.flush()
             self._err.flush()
+
+    def download(self, label: str) -> AbstractContextManager[Show]:
+        """Show how far a download is, beside the result."""
+        return download(label, stream=self._err, silent=self.json)
 
     # ----------------------------------------------------------------------------------------------------------------- mechanics
 

@@ -53,6 +53,7 @@ from jamcore.domain.requests import (
     EngineView,
     Health,
     InstalledToolchain,
+    InstallProgress,
     OverrideRequest,
     OverrideResult,
     OverrideView,
@@ -121,6 +122,10 @@ class JamClient:
     async def install(self, provider: str) -> InstalledToolchain:
         """Install a provider's pinned program. Idempotent."""
         return await self._change(InstalledToolchain, "POST", f"/v1/providers/{_quoted(provider)}/install")
+
+    async def install_progress(self, provider: str) -> InstallProgress:
+        """Ask how far an installation is."""
+        return await self._ask(InstallProgress, f"/v1/providers/{_quoted(provider)}/install")
 
     async def credentials(self) -> tuple[CredentialRow, ...]:
         """List credentials by name."""

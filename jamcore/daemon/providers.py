@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.domain.providers import PluginReport, ToolchainMissingError
-from jamcore.domain.requests import CellRow, InstalledToolchain, ProviderView
+from jamcore.domain.requests import CellRow, InstalledToolchain, InstallProgress, ProviderView
 from jamcore.plugins.manager import ProviderManager
 from jamcore.runtime.gate import StopGate
 from jamcore.sandbox.toolchain import Toolchains
@@ -44,6 +44,15 @@ class Providers:
             raise ToolchainMissingError(provider=provider, problem="the plugin names no program to install")
         with self._gate.until_stop(f"install the program of {provider}"):
             return await self._toolchains.install(provider, spec)
+
+    async def progress(self, provider: str) -> InstallProgress:
+        """Say how far an installation is.
+
+        Raises:
+            UnknownProviderError: No such provider.
+        """
+        self._plugins.provider(provider)
+        return self._toolchains.progress_of(provider)
 
     def _view(self, report: PluginReport) -> ProviderView:
         loaded = report.state == "loaded" and report.name in self._plugins.names()

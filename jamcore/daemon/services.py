@@ -21,6 +21,7 @@ from jamcore.domain.requests import (
     EngineView,
     Health,
     InstalledToolchain,
+    InstallProgress,
     OverrideRequest,
     OverrideResult,
     OverrideView,
@@ -67,6 +68,9 @@ class ProviderService(Protocol):
 
     async def install(self, provider: str) -> InstalledToolchain:
         """Get the provider's pinned program, verify and unpack it under the app directory. Idempotent."""
+
+    async def progress(self, provider: str) -> InstallProgress:
+        """Say how far an installation of it is, if one runs."""
 
 
 class CredentialService(Protocol):

@@ -162,6 +162,14 @@ class ProviderView(Record):
     problems: tuple[str, ...]
 
 
+class InstallProgress(Record):
+    """How far the installation of a provider's program is. ``step`` is empty when none runs; ``total`` is 0 where it is not known."""
+
+    step: Literal["", "waiting", "downloading", "verifying", "unpacking"] = ""
+    bytes: int = 0
+    total: int = 0
+
+
 class InstalledToolchain(Record):
     """A pinned program under the app directory."""
 

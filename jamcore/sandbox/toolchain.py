@@ -25,7 +25,8 @@ from jamcore.domain.limits import TOOLCHAIN_INSTALL_S
 from jamcore.domain.plan import Toolchain
 from jamcore.domain.providers import ToolchainMissingError, ToolchainSpec
 from jamcore.domain.records import Record
-from jamcore.domain.requests import InstalledToolchain
+from jamcore.domain.requests import InstalledToolchain, InstallProgress
+from jamcore.sandbox.download_progress import ProgressReader, progress_option
 from jamcore.sandbox.wheels import BadWheelError, sha256_of, unpack
 from jamcore.system.environment import inherited
 from jamcore.system.files import Files
@@ -52,8 +53,9 @@ _OFFLINE = (
 )
 """pip's words for a registry that cannot be reached; it then also says that it found no distribution, so these are looked for first."""
 
-Progress = Callable[[str], None]
-"""Told what is being done, in one word: ``downloading``, ``verifying``, ``unpacking``."""
+Step = Literal["waiting", "downloading", "verifying", "unpacking"]
+Progress = Callable[[Step], None]
+"""Told what is being done, in one word."""
 
 
 class CompletionRecord(Record):
@@ -126,6 +128,7 @@ class Toolchains:
         self._environment = inherited(_PIP_NAMES, prefixes=("PIP_",), source=environment)
         self._machine = machine or this_machine()
         self._lock = anyio.Lock()
+        self._running: dict[str, InstallProgress] = {}
 
     def require(self, provider: str, spec: ToolchainSpec) -> Toolchain:
         """Return the installed program that the plugin pins.
@@ -159,15 +162,28 @@ class Toolchains:
             ToolchainInstallError: The disk, pip or the wheel failed.
         """
         digest = self._pin(provider, spec)
-        async with self._lock:
-            already = True
-            try:
-                self.require(provider, spec)
-            except ToolchainMissingError:
-                already = False
-                await self._install(provider, spec, digest, progress)
+
+        def note(step: Step) -> None:
+            self._running[provider] = InstallProgress(step=step)
+            progress(step)
+
+        self._running.setdefault(provider, InstallProgress(step="waiting"))
+        try:
+            async with self._lock:
+                already = True
+                try:
+                    self.require(provider, spec)
+                except ToolchainMissingError:
+                    already = False
+                    await self._install(provider, spec, digest, note)
+        finally:
+            self._running.pop(provider, None)
         path = self._app / layout.toolchain(provider, spec.version)
         return InstalledToolchain(provider=provider, version=spec.version, digest=digest, path=str(path), already=already)
+
+    def progress_of(self, provider: str) -> InstallProgress:
+        """Say how far the installation of a provider's program is; an empty step when none runs."""
+        return self._running.get(provider, InstallProgress())
 
     async def _install(self, provider: str, spec: ToolchainSpec, digest: str, progress: Progress) -> None:
         home = (self._app / layout.toolchain(provider, spec.version)).parent
@@ -239,10 +255,17 @@ class Toolchains:
                 "--no-input",
                 "--disable-pip-version-check",
             ),
-            *("--progress-bar", "off", "--retries", "2", "--timeout", "20", "-d", str(target), wanted),
+            *("--progress-bar", progress_option(), "--retries", "2", "--timeout", "20", "-d", str(target), wanted),
         )
         env = {"PATH": os.defpath, **self._environment, "TMPDIR": str(scratch), "PYTHONNOUSERSITE": "1"}
-        done = await run_bounded(argv, cwd=str(scratch), env=env, limit_bytes=1 << 20, timeout_s=TOOLCHAIN_INSTALL_S)
+
+        def told(done: int, total: int) -> None:
+            self._running[provider] = InstallProgress(step="downloading", bytes=done, total=total)
+
+        reader = ProgressReader(told)
+        done = await run_bounded(
+            argv, cwd=str(scratch), env=env, limit_bytes=1 << 20, timeout_s=TOOLCHAIN_INSTALL_S, heard=reader.feed
+        )
         if done.returncode != 0 or done.timed_out:
             raise classify_pip(done, provider=provider, wanted=wanted)
 

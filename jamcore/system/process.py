@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,11 +181,12 @@ async def run_bounded(
     timeout_s: float,
     user: RunAs | None = None,
     stdin: bytes = b"",
+    heard: Callable[[bytes], None] | None = None,
 ) -> Finished:
     """Run a program to its end within a time and an output limit, and end it with all its group when it oversteps the time.
 
-    ``limit_bytes`` bounds stdout and stderr each; what is beyond is read and dropped and ``truncated`` says so. Cancellation ends the
-    program too.
+    ``limit_bytes`` bounds stdout and stderr each; what is beyond is read and dropped and ``truncated`` says so. ``heard`` is told all of
+    stdout as it comes. Cancellation ends the program too.
 
     Raises:
         OSError: It could not be started.
@@ -210,7 +211,7 @@ async def run_bounded(
         raise
     for descriptor in (in_read, out_write, err_write):
         os.close(descriptor)
-    writer, out, err = PipeWriter(in_write), _Drain(out_read, limit_bytes), _Drain(err_read, limit_bytes)
+    writer, out, err = PipeWriter(in_write), _Drain(out_read, limit_bytes, heard), _Drain(err_read, limit_bytes)
     timed_out = True
     try:
         with anyio.move_on_after(timeout_s):
@@ -234,7 +235,8 @@ async def run_bounded(
 class _Drain:
     """Reads a stream to its end and keeps the first bytes."""
 
-    def __init__(self, descriptor: int, limit: int) -> None:
+    def __init__(self, descriptor: int, limit: int, heard: Callable[[bytes], None] | None = None) -> None:
+        self._heard = heard
         self.reader = PipeReader(descriptor)
         self.data = bytearray()
         self.truncated = False
@@ -245,6 +247,8 @@ class _Drain:
         ended = False
         try:
             async for chunk in self.reader:
+                if self._heard is not None:
+                    self._heard(chunk)
                 room = self._limit - len(self.data)
                 self.data += chunk[:room]
                 self.truncated |= len(chunk) > room

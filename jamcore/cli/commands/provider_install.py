@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
+import anyio
 import typer
 
+from jamcore.cli.download import Show
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption
 from jamcore.cli.signals import Interruptible
+from jamcore.control.client import JamClient
+from jamcore.domain.errors import JamError
+from jamcore.domain.requests import InstalledToolchain
+
+LOOK_S = 0.25
+"""How often the daemon is asked how far it is; pip tells it four times a second."""
 
 
 def command(
@@ -25,8 +34,15 @@ def command(
         async def leave() -> bool:
             return False
 
-        with session.output.ticker.during(f"installing {provider}"):
-            done = await Interruptible(lambda: client.install(provider), leave).run()
+        async def install() -> InstalledToolchain:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_watch, client, provider, show)
+                done = await client.install(provider)
+                tasks.cancel_scope.cancel()
+            return done
+
+        with session.output.download(provider) as show:
+            done = await Interruptible(install, leave).run()
         if done is None:
             session.output.note("Left; the installation goes on in the daemon.", "bold")
             return Exit.INTERRUPTED
@@ -40,3 +56,11 @@ def command(
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)
+
+
+async def _watch(client: JamClient, provider: str, show: Show) -> None:
+    """Show how far it is for as long as the daemon tells; what became of it, the installation itself says."""
+    with suppress(JamError):
+        while True:
+            show(await client.install_progress(provider))
+            await anyio.sleep(LOOK_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jamcore.control.routes.route import AnyRoute, Call, Route
 from jamcore.control.schemas import Accepted, CellList, CredentialList, EngineList, ProviderList
-from jamcore.domain.requests import CredentialRow, DoctorReport, Health, InstalledToolchain, SecretValue
+from jamcore.domain.requests import CredentialRow, DoctorReport, Health, InstalledToolchain, InstallProgress, SecretValue
 
 
 async def health(call: Call) -> Health:
@@ -43,6 +43,11 @@ async def install(call: Call) -> InstalledToolchain:
     return await call.services.providers.install(call.part("name"))
 
 
+async def install_progress(call: Call) -> InstallProgress:
+    """Say how far an installation is."""
+    return await call.services.providers.progress(call.part("name"))
+
+
 async def credentials(call: Call) -> CredentialList:
     """List credentials by name."""
     return CredentialList(items=await call.services.credentials.list())
@@ -73,6 +78,14 @@ ROUTES: tuple[AnyRoute, ...] = (
         "Get a provider's pinned program; idempotent",
         install,
         InstalledToolchain,
+    ),
+    Route(
+        "GET",
+        "/v1/providers/{name}/install",
+        "install_progress",
+        "How far the installation of a provider's program is, if one runs",
+        install_progress,
+        InstallProgress,
     ),
     Route("GET", "/v1/credentials", "list_credentials", "Credentials by name, never their text", credentials, CredentialList),
     Route(

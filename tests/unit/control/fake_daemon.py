@@ -6,7 +6,8 @@ answers when it is interrupted and keeps later turns waiting, ``ask`` asks for p
 is echoed.
 
 Run as a program it is a whole daemon: ``python fake_daemon.py --app-directory DIR``. DIR/refuse.txt makes it end at once with that text
-as its error, DIR/mute makes it never listen, DIR/slow-end makes it take a while to end.
+as its error, DIR/mute makes it never listen, DIR/slow-end makes it take a while to end, and an installation takes as long as
+DIR/hold-install is there.
 """
 
 # ruff: noqa: D101, D102 - the methods are the ones of jamcore.daemon.services, documented there
@@ -94,6 +95,7 @@ from jamcore.domain.requests import (
     FindingView,
     Health,
     InstalledToolchain,
+    InstallProgress,
     OverrideRequest,
     OverrideResult,
     OverrideView,
@@ -189,6 +191,7 @@ class FakeServices:
         self.runs: dict[UUID, RunRequest] = {}
         self.secrets: dict[str, str] = {}
         self.stopping = anyio.Event()
+        self.progress = InstallProgress()
         self.readers = 0
 
     def services(self) -> Services:
@@ -313,9 +316,16 @@ class FakeProviders(Part):
             raise ToolchainMissingError(provider=provider, problem="not there")
         if provider != "codex":
             raise UnknownProviderError(provider=provider, known=("codex",))
+        self.fake.progress = InstallProgress(step="downloading", bytes=3_000_000, total=12_000_000)
         await self.fake.gate.wait()
+        while (self.fake.directory / "hold-install").exists():  # noqa: ASYNC110 - another process removes it
+            await anyio.sleep(0.02)
         self.fake.calls.append(("installed", provider))
         return InstalledToolchain(provider=provider, version="0.163.0", digest="b" * 64, path="/x/codex", already=False)
+
+    async def progress(self, provider: str) -> InstallProgress:
+        await self.fake.note("progress", provider)
+        return self.fake.progress
 
 
 class FakeCredentials(Part):

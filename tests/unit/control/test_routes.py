@@ -47,6 +47,7 @@ def rows() -> tuple[Row, ...]:
         Row("list_providers", "GET", "/v1/providers", "", 200, "providers"),
         Row("list_cells", "GET", "/v1/providers/cells", "", 200, "cells"),
         Row("install_provider", "POST", "/v1/providers/codex/install", "", 200, "install"),
+        Row("install_progress", "GET", "/v1/providers/codex/install", "", 200, "progress"),
         Row("set_credential", "PUT", "/v1/credentials/openai", '{"value": "k"}', 200, "set_credential"),
         Row("list_credentials", "GET", "/v1/credentials", "", 200, "credentials"),
         Row("forget_credential", "DELETE", "/v1/credentials/openai", "", 200, "forget_credential"),
@@ -121,6 +122,7 @@ async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
     assert [each.name for each in await client.providers()] == ["codex", "broken"]
     assert len(await client.cells()) == 2
     assert (await client.install("codex")).version == "0.163.0"
+    assert (await client.install_progress("codex")).step in {"", "downloading"}
     assert (await client.set_credential("a/b", "sécret")).present
     assert [row.name for row in await client.credentials()] == ["a/b"]
     await client.forget_credential("a/b")

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from aiohttp import web
 
 from jamcore.domain.errors import JamError
 from jamcore.domain.providers import ToolchainMissingError, ToolchainSpec, WheelFile
+from jamcore.domain.requests import InstallProgress
 from jamcore.sandbox.toolchain import (
     CompletionRecord,
     ToolchainDigestError,
@@ -330,3 +332,44 @@ async def test_pip_gets_nothing_of_the_environment_but_what_it_needs(tmp_path: P
         tmp_path, files=Files(), environment={"PATH": "/bin", "GOOD_KEY": "sk-x", "PIP_INDEX_URL": "u", "HOME": "/h"}
     )
     assert tools._environment == {"PATH": "/bin", "PIP_INDEX_URL": "u", "HOME": "/h"}
+
+
+async def test_how_far_a_download_is_can_be_asked(tmp_path: Path) -> None:
+    """The real pip against a slow registry on the loopback: bytes of the total rise while it runs; before and after, nothing runs."""
+    wheel = make_wheel(tmp_path / "registry", {**MEMBERS, "good_bin/tree/share/noise": os.urandom(3 << 20)})
+    spec, held = spec_for(wheel), anyio.Event()
+
+    async def index(_request: web.Request) -> web.Response:
+        return web.Response(text=f'<a href="/{wheel.name}">{wheel.name}</a>', content_type="text/html")
+
+    async def file(request: web.Request) -> web.StreamResponse:
+        data = wheel.read_bytes()
+        response = web.StreamResponse(headers={"Content-Length": str(len(data))})
+        await response.prepare(request)
+        await response.write(data[: len(data) // 2])
+        await held.wait()
+        await response.write(data[len(data) // 2 :])
+        return response
+
+    app = web.Application()
+    app.router.add_get("/simple/good-bin/", index)
+    app.router.add_get(f"/{wheel.name}", file)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    environment = {**os.environ, "PIP_INDEX_URL": f"{site.name}/simple", "PIP_CONFIG_FILE": os.devnull, "PIP_NO_CACHE_DIR": "1"}
+    tools = Toolchains(tmp_path / "app", files=Files(), environment=environment)
+    assert tools.progress_of("good") == InstallProgress()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tools.install, "good", spec)
+            with anyio.fail_after(60):
+                while not (seen := tools.progress_of("good")).bytes:  # noqa: ASYNC110 - pip's output
+                    await anyio.sleep(0.02)
+            held.set()
+        assert seen.step == "downloading"
+        assert 0 < seen.bytes < seen.total == wheel.stat().st_size
+        assert tools.progress_of("good") == InstallProgress()
+    finally:
+        await runner.cleanup()
