@@ -12,16 +12,14 @@ from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.hosts import HostWorkers
 from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.runs import Runs
-from jamcore.daemon.startup import ORDER, StartStep
+from jamcore.daemon.startup import ORDER, Problems, StartStep, each
 from jamcore.daemon.sweep import sweep
 from jamcore.domain.approvals import Approval, ApprovalState, DecidedBy
-from jamcore.domain.errors import JamError
 from jamcore.domain.events import IN_DOUBT, ApprovalDecided, SessionNotice, TurnStateChanged
 from jamcore.domain.sessions import HostState, SessionState, TurnState
 from jamcore.runtime.provision import SessionProvisioner
+from jamcore.sandbox.records import OwnerRecords
 from jamcore.store import Repos, Store
-
-Problems = tuple[tuple[object, JamError], ...]
 
 
 class Recovery:
@@ -59,46 +57,38 @@ class Recovery:
         return tuple(StartStep(name, body) for name, body in zip(ORDER, bodies, strict=True))
 
     async def _clean_ups(self) -> Problems:
-        """Remove sandboxes whose marker could not be written, if the guest's nonce still proves them (OWN-5)."""
-        problems: list[tuple[object, JamError]] = []
-        for engine in self._engines.all():
-            problems.extend(await self._hosts.ownership(engine).settle_all_pending())
-        return tuple(problems)
+        """Remove sandboxes whose marker could not be written, if their proof holds (OWN-5), each by the engine that it was made with."""
+        records = OwnerRecords(self._options.app, files=self._options.files)
+        return await each(await to_thread.run_sync(records.all_pending), partial(self._settle, records))
+
+    async def _settle(self, records: OwnerRecords, sandbox: str) -> None:
+        pending = await to_thread.run_sync(records.pending, sandbox)
+        if pending is not None:
+            await self._hosts.ownership(self._engines.get(pending.plan.engine)).settle_pending(sandbox)
 
     async def _left_hosts(self) -> Problems:
         """No worker lives yet, so no host is live: mark those that a dead daemon left so, and say it in their rooms."""
         daemon = self._store.fence.daemon_id
-        hosts = await self._store.read(lambda repos: tuple(h.id for h in repos.hosts.list() if h.daemon_id == daemon))
-        problems: list[tuple[object, JamError]] = []
-        for host in hosts:
-            try:
-                await self._store.transact(partial(_put_down, host))
-            except JamError as error:
-                problems.append((host, error))
-        return tuple(problems)
+        return await each(await self._store.read(lambda repos: repos.hosts.ids(daemon=daemon)), self._put_down)
+
+    async def _put_down(self, host: UUID) -> None:
+        await self._store.transact(partial(_put_down, host))
 
     async def _publications(self) -> Problems:
         """Record generations that were complete and had no row, drop packs that were not (CONT-4)."""
-        problems: list[tuple[object, JamError]] = []
-        hosts: tuple[UUID, ...] = await self._store.read(lambda repos: tuple(host.id for host in repos.hosts.list()))
-        for host in hosts:
-            try:
-                await self._hosts.broker.repair(host)
-            except JamError as error:
-                problems.append((host, error))
-        return tuple(problems)
+        return await each(await self._store.read(lambda repos: repos.hosts.ids()), self._hosts.broker.repair)
 
     async def _workspaces(self) -> Problems:
         """Finish provisions, then every journaled action that was cut."""
-        return (*await self._provisioner.replay(), *await self._unfinished())
+        provisions = await each(await self._provisioner.unfinished(), self._provisioner.provision)
+        return (*provisions, *await self._unfinished())
 
     async def _interrupted_writes(self) -> Problems:
         """Remove temporary files and half-made packages; what is built again is built anew."""
         return await to_thread.run_sync(sweep, self._options.app, self._options.files)
 
     async def _unfinished_runs(self) -> Problems:
-        await self._runs.finish_interrupted()
-        return ()
+        return await each(await self._runs.unfinished(), self._runs.take_up)
 
 
 def _put_down(host_id: UUID, repos: Repos) -> None:

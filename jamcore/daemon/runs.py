@@ -59,16 +59,21 @@ class Runs:
         change = await self._store.read(lambda repos: repos.changes.find_id(run.change_id))
         return RunView(room=room, turn=turn, change=change)
 
-    async def finish_interrupted(self) -> None:
-        """Take up the runs that have no change request yet. For start-up.
+    async def unfinished(self) -> tuple[UUID, ...]:
+        """Return the rooms whose run has no change request yet, for :meth:`take_up`."""
+        return await self._store.read(lambda repos: repos.runs.unfinished_rooms())
+
+    async def take_up(self, room: UUID) -> None:
+        """Go on with a run that a daemon's end interrupted. For start-up.
 
         One whose turn was never accepted stays as it is; one whose turn a dead daemon left undecided waits until its room is used again.
         """
 
-        def read(repos: Repos) -> tuple[Run, ...]:
-            return tuple(run for run in repos.runs.unfinished() if repos.turns.find_id(run.turn_id) is not None)
+        def read(repos: Repos) -> Run | None:
+            run = repos.runs.of_room(room)
+            return run if repos.turns.find_id(run.turn_id) is not None else None
 
-        for run in await self._store.read(read):
+        if run := await self._store.read(read):
             self._begin(run)
 
     def _begin(self, run: Run) -> None:

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from typing import ClassVar, TypeVar
 
 import structlog
 
-from jamcore.domain.errors import JamError
+from jamcore.domain.errors import FaultError, JamError
+
+R = TypeVar("R")
+DETAIL_CHARACTERS = 300
+
+
+Problems = tuple[tuple[object, JamError], ...]
+"""What a step met and survived, as (record, error)."""
+
+
+@dataclass(eq=False)
+class StartRecordError(FaultError):
+    """A record could not be brought in order at the start; it is kept as it is, and the next start tries it again."""
+
+    code: ClassVar[str] = "startup.record_failed"
+    hint: ClassVar[str] = (
+        "Everything else was started. The daemon's log has the details; a damaged row or file is kept for inspection."
+    )
+
+    record: str
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class StartStep:
-    """One named step. ``run`` returns the problems that it met and survived, as (record, error)."""
+    """One named step. ``run`` returns the problems that it met and survived."""
 
     name: str
-    run: Callable[[], Awaitable[tuple[tuple[object, JamError], ...]]]
+    run: Callable[[], Awaitable[Problems]]
 
 
 ORDER = (
@@ -27,6 +48,22 @@ ORDER = (
     "runs without a change request",
 )
 """The steps that exist, in the order of START-1, which also says where a further one belongs."""
+
+
+async def each(records: Iterable[R], work: Callable[[R], Awaitable[object]]) -> Problems:
+    """Do one record after the other; whatever is wrong with one blocks no other (START-1)."""
+    log = structlog.get_logger("jam.startup")
+    problems: list[tuple[object, JamError]] = []
+    for record in records:
+        try:
+            await work(record)
+        except JamError as error:
+            problems.append((record, error))
+        except Exception as error:
+            # Named boundary: a damaged row or file shows in as many ways as it can be damaged.
+            log.exception("a record could not be brought in order", record=str(record))
+            problems.append((record, StartRecordError(record=str(record), detail=repr(error)[:DETAIL_CHARACTERS])))
+    return tuple(problems)
 
 
 async def start_up(steps: tuple[StartStep, ...]) -> tuple[str, ...]:

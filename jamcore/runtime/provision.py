@@ -9,7 +9,7 @@ from uuid import UUID
 import anyio
 from anyio import to_thread
 
-from jamcore.domain.errors import FaultError, JamError, RefusalError
+from jamcore.domain.errors import FaultError, RefusalError
 from jamcore.domain.operations import Operation, OperationKind, OperationState
 from jamcore.domain.sessions import RuntimeHost, SessionWorkspace, WorkspaceState
 from jamcore.store import Repos, Store
@@ -120,17 +120,9 @@ class SessionProvisioner:
         await self._store.transact(begin)
         await self.provision(again.id)
 
-    async def replay(self) -> tuple[tuple[UUID, JamError], ...]:
-        """Finish every provision that was running when the daemon died; one failure stops no other (START-1)."""
-        failed = []
-        for operation in await self._store.read(lambda repos: tuple(repos.operations.running())):
-            if operation.kind is not OperationKind.PROVISION:
-                continue
-            try:
-                await self.provision(operation.id)
-            except JamError as error:
-                failed.append((operation.id, error))
-        return tuple(failed)
+    async def unfinished(self) -> tuple[UUID, ...]:
+        """Return the provisions that were running when a daemon died, for :meth:`provision`."""
+        return await self._store.read(lambda repos: repos.operations.running_ids(OperationKind.PROVISION))
 
     async def _end(self, operation: Operation, state: OperationState, workspace: WorkspaceState, result: str) -> None:
         done = operation.model_copy(update={"state": state, "result": result, "ended_at": self._clock.now()})

@@ -87,6 +87,12 @@ class Hosts(Repository):
         """Return all hosts, oldest first."""
         return tuple(_host(row) for row in self._rows(order=[HOSTS.c.created_at, HOSTS.c.id]))
 
+    def ids(self, *, daemon: UUID | None = None) -> tuple[UUID, ...]:
+        """Return the ids of all hosts, or of one daemon's, oldest first. No row is read: a damaged one hides no other (START-1)."""
+        where = () if daemon is None else (HOSTS.c.daemon_id == daemon,)
+        query = select(HOSTS.c.id).where(*where).order_by(HOSTS.c.created_at, HOSTS.c.id)
+        return tuple(self._connection.execute(query).scalars())
+
     def live_shared(self, agent: UUID) -> RuntimeHost | None:
         """Return the agent's live Shared host."""
         gone = (HostState.ARCHIVED.value, HostState.REMOVED.value)

@@ -8,7 +8,7 @@ from sqlalchemy import RowMapping, insert, select, update
 
 from jamcore.domain.changes import ChangeDecision, ChangeRequest, Run
 from jamcore.domain.errors import ConflictError, IllegalTransitionError
-from jamcore.domain.operations import OPERATION, Operation, OperationState
+from jamcore.domain.operations import OPERATION, Operation, OperationKind, OperationState
 from jamcore.store.repos.base import Repository, read_row
 from jamcore.store.repos.rooms import find_by_ref
 from jamcore.store.tables.work import CHANGE_DECISIONS, CHANGES, OPERATION_EVENTS, OPERATIONS, RUNS
@@ -50,6 +50,12 @@ class Operations(Repository):
         """Return the Running operations, oldest first."""
         rows = self._rows(OPERATIONS.c.state == OperationState.RUNNING.value, order=[OPERATIONS.c.started_at])
         return tuple(read_row(Operation, row) for row in rows)
+
+    def running_ids(self, kind: OperationKind) -> tuple[UUID, ...]:
+        """Return the ids of the Running operations of a kind, oldest first. No row is read: a damaged one hides no other (START-1)."""
+        wanted = (OPERATIONS.c.state == OperationState.RUNNING.value) & (OPERATIONS.c.kind == kind.value)
+        query = select(OPERATIONS.c.id).where(wanted).order_by(OPERATIONS.c.started_at)
+        return tuple(self._connection.execute(query).scalars())
 
     def events(self, identifier: UUID) -> tuple[tuple[int, str, str], ...]:
         """Return (number, state, result) of every accepted change."""
@@ -103,9 +109,10 @@ class Runs(Repository):
         """Return a room's run."""
         return read_row(Run, self._need(self._one(RUNS.c.room_id == room), room))
 
-    def unfinished(self) -> tuple[Run, ...]:
-        """Return the runs that have no change request."""
-        return tuple(read_row(Run, row) for row in self._rows(RUNS.c.change_id.not_in(select(CHANGES.c.id))))
+    def unfinished_rooms(self) -> tuple[UUID, ...]:
+        """Return the rooms whose run has no change request. No row is read: a damaged one hides no other (START-1)."""
+        query = select(RUNS.c.room_id).where(RUNS.c.change_id.not_in(select(CHANGES.c.id)))
+        return tuple(self._connection.execute(query).scalars())
 
 
 class Changes(Repository):

@@ -263,10 +263,10 @@ async def test_a_run_is_unfinished_until_its_change_request_is_there(store: Stor
     """The row of the change request is what ends a run."""
     run = make.run(seeded.room)
     await store.transact(lambda repos: repos.runs.insert(run))
-    assert await store.read(lambda repos: repos.runs.unfinished()) == (run,)
+    assert await store.read(lambda repos: repos.runs.unfinished_rooms()) == (run.room_id,)
     change = make.change(seeded.room, seeded.session).model_copy(update={"id": run.change_id})
     await store.transact(lambda repos: repos.changes.insert(change))
-    assert await store.read(lambda repos: repos.runs.unfinished()) == ()
+    assert await store.read(lambda repos: repos.runs.unfinished_rooms()) == ()
     assert await store.read(lambda repos: repos.changes.find(str(change.id)[:23])) == change
 
 
