@@ -81,7 +81,8 @@ async def test_what_is_allowed_is_done(guest: LocalGuest, open_runtime: OpenRunt
         thread = await open_asking(runtime, guest)
         events = await collected(runtime, thread, ALLOW)
     first, second = [event for event in events if isinstance(event, ApprovalRequested)]
-    assert (first.item, first.subject, first.detail) == ("c1", "command", "/bin/bash -lc 'touch made.txt'")
+    assert (first.item, first.subject) == ("c1", "command")
+    assert first.detail.endswith("/bash -lc 'touch made.txt'")  # where the shell lies is the machine's
     assert first.preview == f"in {guest.work}"
     assert (second.item, second.subject, second.detail) == ("c2", "file-change", f"add {guest.work / 'new.txt'}")
     assert "one" in second.preview
