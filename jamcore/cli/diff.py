@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
 from typing import NamedTuple
 
-_MODES = {"100644": "a file", "100755": "a program", "120000": "a symbolic link", "160000": "a submodule"}
+_MODES = MappingProxyType({"100644": "a file", "100755": "a program", "120000": "a symbolic link", "160000": "a submodule"})
 _QUIET = ("index ", "--- ", "+++ ", "similarity ", "old mode ")
 
 
