@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
+
+import anyio
+from anyio import to_thread
 
 from jamcore.domain.errors import FaultError
 from jamcore.system.files import Files
@@ -68,11 +74,24 @@ class ReviewGit:
 
     async def prepare(self) -> None:
         """Make the git directory; an existing one is kept."""
-        self._files.make_private(self._git)
+        await to_thread.run_sync(self._files.make_private, self._git)
         if not (self._git / "HEAD").exists():
             await self._run("init", "init", "--quiet", "--bare", "--template=", ".")
+        await to_thread.run_sync(self._write_attributes)
+
+    def _write_attributes(self) -> None:
         self._files.make_private(self._git / "info")
         self._files.write_atomic(self._git / "info" / "attributes", _ATTRIBUTES)
+
+    @asynccontextmanager
+    async def _scratch(self) -> AsyncIterator[Path]:
+        """Yield a directory for one index. Making, copying and removing an index of 100,000 files is no work for the event loop."""
+        directory = await to_thread.run_sync(partial(tempfile.TemporaryDirectory, dir=self._git, prefix="index-"))
+        try:
+            yield Path(directory.name)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(directory.cleanup)
 
     async def snapshot(self, *, also: bytes = b"") -> Snapshot:
         """Store the work tree as it is now.
@@ -83,19 +102,18 @@ class ReviewGit:
         Args:
             also: NUL-separated paths that are taken although they are ignored: what the repository tracks all the same.
         """
-        with tempfile.TemporaryDirectory(dir=self._git, prefix="index-") as directory:
-            index = Path(directory, "index")
-            if (last := self._git / "index").exists():
-                # Git trusts its own record of sizes and times, so that an unchanged tree is not read again.
-                shutil.copy2(last, index)
+        async with self._scratch() as directory:
+            index, last = directory / "index", self._git / "index"
+            # Git trusts its own record of sizes and times, so that an unchanged tree is not read again.
+            await to_thread.run_sync(_copy_if_there, last, index)
             env = {"GIT_INDEX_FILE": str(index)}
             await self._forget_links(index, env)
             done = await self._git_command("add", "--all", "--ignore-errors", "--", ":/", env=env, work_tree=True)
             if done.returncode not in (0, 1) or done.timed_out:
                 raise ReviewGitError(step="add", detail=done.stderr.decode(errors="replace")[-300:])
             if also:
-                paths = Path(directory, "paths")
-                paths.write_bytes(also)
+                paths = directory / "paths"
+                await to_thread.run_sync(paths.write_bytes, also)
                 force = ("add", "--force", "--ignore-errors", f"--pathspec-from-file={paths}", "--pathspec-file-nul")
                 await self._git_command("--literal-pathspecs", *force, env=env, work_tree=True)
             tree = (await self._run("write-tree", "write-tree", env=env)).decode().strip()
@@ -107,7 +125,7 @@ class ReviewGit:
 
         For each that it knows, git would run ``git status`` inside it, with the configuration, and so the programs, of whoever wrote it.
         """
-        if not index.exists() or _LINK_MODE not in index.read_bytes():
+        if not await to_thread.run_sync(_may_hold_links, index):
             return
         staged = await self._run("links", "ls-files", "--stage", "-z", env=env, limit=_NAMES_LIMIT)
         links = [entry.partition(b"\t")[2] for entry in staged.split(b"\0") if entry.startswith(b"160000 ")]
@@ -141,8 +159,8 @@ class ReviewGit:
         """Say whether applying the patch file to ``base`` gives exactly ``tree``: the proof that it is whole."""
         if base == tree:
             return patch.stat().st_size == 0
-        with tempfile.TemporaryDirectory(dir=self._git, prefix="index-") as directory:
-            index = {"GIT_INDEX_FILE": f"{directory}/index"}
+        async with self._scratch() as directory:
+            index = {"GIT_INDEX_FILE": str(directory / "index")}
             await self._run("read-tree", "read-tree", base, env=index)
             await self._run("apply", "apply", "--cached", "--binary", "--whitespace=nowarn", str(patch), env=index)
             return (await self._run("write-tree", "write-tree", env=index)).decode().strip() == tree
@@ -184,6 +202,15 @@ async def tracked_paths(clone: Path) -> bytes:
     """Return the NUL-separated paths that a fresh clone tracks, ignored ones too. Only for a clone that no guest has written yet."""
     done = await run_git("ls-files", "-z", cwd=clone, settings=("safe.directory=*",), limit_bytes=_NAMES_LIMIT)
     return done.stdout if done.ok else b""
+
+
+def _copy_if_there(source: Path, target: Path) -> None:
+    if source.exists():
+        shutil.copy2(source, target)
+
+
+def _may_hold_links(index: Path) -> bool:
+    return index.exists() and _LINK_MODE in index.read_bytes()
 
 
 def _skipped(said: bytes) -> tuple[str, ...]:

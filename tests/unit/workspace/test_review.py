@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -334,3 +335,30 @@ def blob(review: ReviewGit, tree: str, path: str, root: Path) -> bytes:
     """Return a file's exact bytes in a tree."""
     argv = ["git", "cat-file", "blob", f"{tree}:{path}"]
     return subprocess.run(argv, cwd=root / "review.git", capture_output=True, check=True, timeout=30).stdout
+
+
+async def test_no_file_is_written_on_the_event_loop(tmp_path: Path) -> None:
+    """A sync of a slow disk, or the copy of a large index, holds up nobody else's turn."""
+
+    class Watching(Files):
+        def __init__(self) -> None:
+            self.threads: set[int] = set()
+
+        def write_atomic(self, path: Path, data: bytes, *, mode: int = 0o600) -> None:
+            self.threads.add(threading.get_ident())
+            super().write_atomic(path, data, mode=mode)
+
+        def make_private(self, path: Path) -> Path:
+            self.threads.add(threading.get_ident())
+            return super().make_private(path)
+
+    files, tree = Watching(), tmp_path / "tree"
+    tree.mkdir()
+    (tree / "a").write_text("one\n")
+    review = ReviewGit(tmp_path / "git", tree, files=files)
+    await review.prepare()
+    first = await review.snapshot()
+    assert (await review.snapshot()).tree == first.tree
+    assert files.threads
+    assert threading.get_ident() not in files.threads
+    assert not list((tmp_path / "git").glob("index-*"))
