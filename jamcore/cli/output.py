@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TextIO
 
-from jamcore.cli.download import Show, download
 from jamcore.cli.hints import hint_of
 from jamcore.cli.streams import writing
 from jamcore.cli.text import safe, safe_line
@@ -19,6 +18,7 @@ from jamcore.cli.ticker import Ticker
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from jamcore.cli.download import Show
     from jamcore.domain.errors import JamError
     from jamcore.domain.records import Record
 
@@ -109,6 +109,8 @@ class Output:
 
     def download(self, label: str) -> AbstractContextManager[Show]:
         """Show how far a download is, beside the result."""
+        from jamcore.cli.download import download  # late: it knows records, which most output does not
+
         return download(label, stream=self._err, silent=self.json)
 
     # ----------------------------------------------------------------------------------------------------------------- mechanics
