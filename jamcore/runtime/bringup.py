@@ -81,8 +81,7 @@ class BringUp:
             )
         await self.continuity.activate(first)
         await self._forget_old_places()
-        prepared = await self._prepare(stack)
-        proven()
+        prepared = await self._prepare(stack, proven)
         if prepared.renewal:
             detail = f"the sandbox had lost or changed its own proof of ownership; the engine's proof held, and {prepared.renewal}"
             await self.standing.say((first,), "ownership.proof_renewed", detail)
@@ -103,7 +102,11 @@ class BringUp:
         """Return a provider's runtime in the prepared sandbox; its program starts when the context is entered.
 
         It starts in a fixed guest directory; each thread brings its own (SHARE-5).
+
+        Raises:
+            PreparationMismatchError: Something else than this host's plan and policy was prepared (PREP-2).
         """
+        prepared.configure_environment(self.plan, NetworkPolicy(endpoint=self.plan.endpoint), ())
         return await self.hooks.open_runtime(self._request(prepared.view), prepared)
 
     async def _keep_base(self, seat: Seat) -> None:
@@ -134,7 +137,7 @@ class BringUp:
         app, files = self.preparer.app_root, self.preparer.files
         await to_thread.run_sync(lambda: forget_old_places(self.plan, app, scratch, files=files))
 
-    async def _prepare(self, stack: AsyncExitStack) -> PreparedExec:
+    async def _prepare(self, stack: AsyncExitStack, proven: Callable[[], None]) -> PreparedExec:
         context = plan_context(self.plan.provider, self.plan.cell, self.engine.abilities)
         door = await stack.enter_async_context(self.open_door()) if Ability.HOST_NETWORK in self.engine.abilities else None
         view = guest_view(self.plan, self.preparer.app_root, relay_url=door.url if door else RELAY_URL)
@@ -146,7 +149,7 @@ class BringUp:
             contribution=await self.hooks.contribute_plan(context),
             preparation=await self.hooks.prepare(view.context(context)),
         )
-        prepared = await self.preparer.prepare(request, route=route, door=door, view=view)
+        prepared = await self.preparer.prepare(request, route=route, door=door, view=view, ensured=proven)
         stack.callback(prepared.shut)
         return prepared
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections import deque
 from dataclasses import dataclass, field
 from uuid import UUID
 
 import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.ids import ProviderIdentity
@@ -17,16 +16,6 @@ from jamcore.plugins.runtime import ProviderRuntime
 
 INBOX = 64
 """Turns that may wait on one seat; one more is refused rather than held in memory without bound."""
-
-
-@dataclass(slots=True)
-class _Inbox:
-    send: MemoryObjectSendStream[Turn]
-    receive: MemoryObjectReceiveStream[Turn]
-
-    @classmethod
-    def new(cls) -> _Inbox:
-        return cls(*anyio.create_memory_object_stream[Turn](INBOX))
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +41,8 @@ class Seat:
     settled: anyio.Event = field(default_factory=anyio.Event)
     gone: anyio.Event = field(default_factory=anyio.Event)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    _inbox: _Inbox = field(default_factory=_Inbox.new)
+    _waiting: deque[Turn] = field(default_factory=deque)
+    _arrived: anyio.Event = field(default_factory=anyio.Event)
     _closed: bool = False
 
     @property
@@ -69,26 +59,28 @@ class Seat:
         """
         if self._closed:
             raise anyio.ClosedResourceError
-        self._inbox.send.send_nowait(turn)
+        if len(self._waiting) >= INBOX:
+            raise anyio.WouldBlock
+        self._waiting.append(turn)
+        self._arrived.set()
 
     async def next_turn(self) -> Turn:
-        """Wait for a turn."""
-        return await self._inbox.receive.receive()
+        """Wait for a turn; on a closed seat for ever, so that what waits there does not begin. One task alone may wait."""
+        while self._closed or not self._waiting:
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+        return self._waiting.popleft()
 
     def close(self) -> None:
         """Take no more turns."""
         self._closed = True
 
     def leftover(self) -> tuple[Turn, ...]:
-        """Close for good and return the turns that waited and did not begin."""
+        """Take no more turns and return those that waited and did not begin."""
         self.close()
-        self._inbox.send.close()
-        waiting = []
-        with suppress(anyio.EndOfStream, anyio.ClosedResourceError):
-            while True:
-                waiting.append(self._inbox.receive.receive_nowait())
-        self._inbox.receive.close()
-        return tuple(waiting)
+        waiting = tuple(self._waiting)
+        self._waiting.clear()
+        return waiting
 
     def thread_request(self) -> ThreadRequest:
         """Return what the session's thread needs of its provider."""

@@ -337,6 +337,8 @@ class HostWorker:
         """Take no more turns; from here on the budget runs, and a provider that will not close is cut off at its part of it."""
         if not self._stopping.is_set():
             self._stopping.set()
+            for seat in self._seats.values():
+                seat.close()
             self._ending_since = anyio.current_time()
             self._life.deadline = self._by(CLOSED)
 

@@ -91,6 +91,10 @@ def _unwatched(_step: str) -> None:
     return None
 
 
+def _unnoted() -> None:
+    return None
+
+
 class Preparer:
     """Prepares sandboxes of one engine. ``reached`` is told each step's name when it is done: tests fail or kill there."""
 
@@ -121,6 +125,7 @@ class Preparer:
         door: Door | None = None,
         view: GuestView | None = None,
         approve: Approve | None = None,
+        ensured: Callable[[], None] = _unnoted,
     ) -> PreparedExec:
         """Take every step in order and return the prepared sandbox.
 
@@ -130,6 +135,7 @@ class Preparer:
             door: Where connections come in when the guest's loopback is the host's; its owner keeps it open as well.
             view: What the guest sees; by default what the plan says.
             approve: Asked before a sandbox is created; raises when it is not to be.
+            ensured: Told once the sandbox runs and is proven to be the plan's: who asked sees to it that it is parked, where this cannot.
 
         Raises:
             JamError: A step failed, was refused or took too long. A sandbox of ours that exists by then was parked.
@@ -141,6 +147,8 @@ class Preparer:
                 for name, step in STEPS:
                     await anyio.lowlevel.checkpoint_if_cancelled()
                     await step(self, work)
+                    if step is _ensure_created:
+                        ensured()
                     self._reached(name)
         except BaseException as error:
             work.gate.close()

@@ -12,11 +12,12 @@ from uuid import UUID
 import anyio
 import pytest
 
+from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.limits import Limits
 from jamcore.domain.providers import ProviderRefusedError
 from jamcore.domain.sandboxes import EngineFailedError
-from jamcore.domain.sessions import Turn
+from jamcore.domain.sessions import Turn, TurnState
 from jamcore.domain.shared_hosts import SharedHostFullError
 from jamcore.runtime.gate import StopGate
 from jamcore.runtime.leases import LeaseKey, Leases
@@ -53,8 +54,11 @@ class Program:
         await self.end.wait()
         return "it ended"
 
+    interrupted: anyio.Event = field(default_factory=anyio.Event)
+
     async def interrupt(self, _identity: str) -> None:
         """See :class:`ProviderRuntime`."""
+        self.interrupted.set()
 
     async def open_thread(self, _request: object) -> object:
         """See :class:`ProviderRuntime`."""
@@ -125,9 +129,11 @@ class Host:
         self.said.append(reason.value)
         return cast("Checkpoint", object())
 
-    async def settle(self, *_: object) -> bool:
-        """See :meth:`HostContinuity.settle`."""
+    async def settle(self, what: object, *how: object) -> bool:
+        """See :meth:`HostContinuity.settle` and :meth:`TurnRunner.settle`."""
         await anyio.lowlevel.checkpoint()
+        if how and isinstance(how[0], TurnState):
+            self.said.append(f"{cast('Turn', what).text} {how[0].value}")
         return False
 
     async def live(self, seats: tuple[Seat, ...]) -> None:
@@ -142,11 +148,13 @@ class Host:
         if parked:
             self.said.append("host parked")
 
-    async def run(self, turn: Turn, *_: object, started: Callable[[], None]) -> None:
-        """See :meth:`TurnRunner.run`: a turn that goes on until its seat is cancelled."""
+    async def run(self, turn: Turn, runtime: Program, _identity: str, *, started: Callable[[], None]) -> TurnState:
+        """See :meth:`TurnRunner.run`: a turn that goes on until it is interrupted."""
         started()
+        self.said.append(f"{turn.text} begun")
         self.working.set()
-        await anyio.sleep_forever()
+        await runtime.interrupted.wait()
+        return TurnState.INTERRUPTED
 
     # --------------------------------------------------------------------------------------------------- as the factory
 
@@ -163,8 +171,9 @@ class Host:
         await anyio.lowlevel.checkpoint()
         if self.full and live:
             raise SharedHostFullError(host="jam-x", seats=live, reason="full")
-        record = SimpleNamespace(id=session, provider_identity=None, model=None, approvals=None)
-        return Seat(session=cast("Any", record), workspace=cast("Any", None), room_id=session, own_process=session in self.own)
+        record = SimpleNamespace(id=session, provider_identity=None, model=None, approvals=ApprovalPolicy.NEVER)
+        workspace = SimpleNamespace(guest_path=f"/jam/work/{session}")
+        return Seat(session=cast("Any", record), workspace=cast("Any", workspace), room_id=session, own_process=session in self.own)
 
     def pool(self) -> AbstractAsyncContextManager[WorkerPool]:
         """Return a pool over this host."""
@@ -240,6 +249,27 @@ async def test_a_leaving_session_comes_back_to_the_same_host(host: Host) -> None
             assert pool.sessions() == {A, B}
             assert host.said.count("up for A") == 1
             assert host.said[-2:] == [f"down A: {LEFT}", "live A"]
+
+
+@pytest.mark.guarantee("SHARE-2")
+@pytest.mark.parametrize("others", [(), (B,)])
+async def test_what_waits_on_a_seat_that_is_given_back_does_not_begin(host: Host, others: tuple[UUID, ...]) -> None:
+    """The running turn is interrupted and the waiting ones are settled, whether the host goes on or not."""
+    with anyio.fail_after(HANG_S):
+        async with host.pool() as pool:
+            for session in (A, *others):
+                await pool.start(HOST, session)
+            worker = pool.get(HOST, A)
+            assert worker is not None
+            for text in ("one", "two", "three"):
+                worker.submit(cast("Turn", SimpleNamespace(session_id=A, text=text)))
+            await host.working.wait()
+            await pool.leave(HOST, A)
+            assert [word for word in host.said if word.split()[0] in ("one", "two", "three")] == [
+                *("one begun", "two interrupted", "three interrupted")
+            ]
+            with pytest.raises(anyio.ClosedResourceError):
+                worker.submit(cast("Turn", SimpleNamespace(session_id=A, text="four")))
 
 
 # ------------------------------------------------------------------------------------------------------------------ races
