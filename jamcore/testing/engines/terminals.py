@@ -12,7 +12,10 @@ from jamcore.testing.engines.checks import Topic, check
 
 SIZE = TerminalSize(rows=33, columns=101)
 REPORT = """
-import os, signal, sys, time
+import os, signal, sys, termios, time
+settings = termios.tcgetattr(0)
+settings[3] |= termios.NOFLSH  # or the kernel throws away what is written right after an interrupt
+termios.tcsetattr(0, termios.TCSANOW, settings)
 def say(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # a handler may interrupt a print, not a write
 def size(*_): say("size", os.get_terminal_size(0).lines, os.get_terminal_size(0).columns)
 def interrupted(*_): say("interrupted"); os._exit(7)
