@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from jamcore.cli.streams import writing
 from jamcore.cli.text import safe_line
-from jamcore.domain.requests import InstallProgress
 
-Show = Callable[[InstallProgress], None]
+if TYPE_CHECKING:
+    from jamcore.domain.requests import InstallProgress
+
+Show = Callable[["InstallProgress"], None]
 LINES = 10
 """So many lines at most say how far a download is, where there is no terminal."""
 _MEGABYTE = 1e6

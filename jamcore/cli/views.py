@@ -7,8 +7,8 @@ from datetime import datetime
 
 from jamcore.cli.output import Output
 from jamcore.cli.words import SHORT_ID, room_word, shortened
-from jamcore.domain.cells import Placement
 from jamcore.domain.approvals import ApprovalPolicy
+from jamcore.domain.cells import Placement
 from jamcore.domain.changes import PATCH, ChangeDecision, ChangeRequest, Verdict
 from jamcore.domain.requests import RoomView
 from jamcore.domain.sessions import Turn

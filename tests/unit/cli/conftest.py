@@ -19,7 +19,7 @@ import pytest
 
 from jamcore.cli.main import run
 
-FAKE = Path(__file__).parents[1] / "control" / "fake_daemon.py"
+FAKE = (sys.executable, "-P", "-m", "jamcore.testing.fake_daemon")
 WAIT_S = 20.0
 
 
@@ -47,7 +47,7 @@ Jam = Callable[..., Done]
 @contextmanager
 def fake_running(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run the fake daemon as a program until the block ends."""
-    process = subprocess.Popen([sys.executable, str(FAKE), "--app-directory", str(directory)], stdin=subprocess.DEVNULL)
+    process = subprocess.Popen([*FAKE, "--app-directory", str(directory)], stdin=subprocess.DEVNULL)
     try:
         _until((directory / "daemon.json").exists)
         yield process

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import anyio
 import pytest
@@ -17,11 +15,8 @@ import pytest
 from jamcore.control import wire
 from jamcore.control.client import JamClient
 from jamcore.control.reach import Reach
-
-if TYPE_CHECKING:
-    from tests.unit.control.fake_daemon import FakeServices
-
-HERE = Path(__file__).parent
+from jamcore.testing.fake_daemon.daemon import running
+from jamcore.testing.fake_daemon.state import FakeServices
 
 
 class Said(NamedTuple):
@@ -63,22 +58,10 @@ def until() -> Callable[[Callable[[], bool]], Awaitable[None]]:
     return wait
 
 
-@pytest.fixture(scope="session")
-def fake_daemon() -> ModuleType:
-    """The module ``fake_daemon.py``: test directories are not packages."""
-    spec = importlib.util.spec_from_file_location("jam_fake_daemon", HERE / "fake_daemon.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
 def fake_command() -> tuple[str, ...]:
     """How the fake is run as a program."""
-    return (sys.executable, str(HERE / "fake_daemon.py"))
+    return (sys.executable, "-P", "-m", "jamcore.testing.fake_daemon")
 
 
 @pytest.fixture
@@ -99,9 +82,9 @@ class Served(NamedTuple):
 
 
 @pytest.fixture
-async def served(fake_daemon: ModuleType, app_directory: Path) -> AsyncIterator[Served]:
+async def served(app_directory: Path) -> AsyncIterator[Served]:
     """The fake behind the real server, and a client of it."""
-    async with fake_daemon.running(app_directory, app_directory / "run") as (fake, path):
+    async with running(app_directory, app_directory / "run") as (fake, path):
         yield Served(fake, JamClient(Reach(app_directory, environ={})), path, app_directory)
 
 

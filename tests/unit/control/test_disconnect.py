@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -15,6 +14,7 @@ from jamcore.control import wire
 from jamcore.control.client import JamClient
 from jamcore.control.reach import Reach
 from jamcore.domain.requests import RoomRequest
+from jamcore.testing.fake_daemon.daemon import running
 
 if TYPE_CHECKING:
     from tests.unit.control.conftest import Served
@@ -57,14 +57,14 @@ async def test_a_client_that_is_cancelled_cancels_nothing(served: Served, until:
 
 
 @pytest.mark.guarantee("CTRL-4")
-async def test_the_end_of_the_server_waits_for_a_change(fake_daemon: ModuleType, app_directory: Path, until: Until) -> None:
+async def test_the_end_of_the_server_waits_for_a_change(app_directory: Path, until: Until) -> None:
     """An orderly shutdown lets a change that is under way end, and answers its client."""
     results: list[object] = []
 
     async def create(client: JamClient) -> None:
         results.append(await client.create_room(REQUEST))
 
-    async with anyio.create_task_group() as tasks, fake_daemon.running(app_directory, app_directory / "run") as (fake, _):
+    async with anyio.create_task_group() as tasks, running(app_directory, app_directory / "run") as (fake, _):
         fake.gate = anyio.Event()
         tasks.start_soon(create, JamClient(Reach(app_directory, environ={})))
         await until(lambda: bool(fake.calls))

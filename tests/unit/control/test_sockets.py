@@ -8,7 +8,6 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import anyio
@@ -21,6 +20,7 @@ from jamcore.control.failures import ForeignDaemonError, SocketOccupiedError, So
 from jamcore.control.peer import peer_uid
 from jamcore.control.reach import Reach
 from jamcore.control.sockets import forget, listen, require_private, runtime_directory, socket_path
+from jamcore.testing.fake_daemon.daemon import running
 
 if TYPE_CHECKING:
     from tests.unit.control.conftest import Served
@@ -197,17 +197,17 @@ async def test_a_client_sends_nothing_to_another_users_daemon(served: Served, mo
 
 
 @pytest.mark.anyio
-async def test_serving_leaves_nothing(fake_daemon: ModuleType, app_directory: Path) -> None:
+async def test_serving_leaves_nothing(app_directory: Path) -> None:
     """The socket, its directory and the daemon's address go with the daemon; the address was private."""
-    async with fake_daemon.running(app_directory, app_directory / "run"):
+    async with running(app_directory, app_directory / "run"):
         assert stat.S_IMODE((app_directory / "daemon.json").stat().st_mode) == 0o600
     assert list(app_directory.iterdir()) == []
 
 
 @pytest.mark.anyio
-async def test_a_dead_daemons_socket_is_taken_over(fake_daemon: ModuleType, app_directory: Path) -> None:
+async def test_a_dead_daemons_socket_is_taken_over(app_directory: Path) -> None:
     """After a SIGKILL the socket's name is still there; the next daemon of the same directory replaces it."""
     path = socket_path(app_directory, app_directory / "run")
     listen(path, replace_stale=False).close()
-    async with fake_daemon.running(app_directory, app_directory / "run") as (_, taken):
+    async with running(app_directory, app_directory / "run") as (_, taken):
         assert taken == path

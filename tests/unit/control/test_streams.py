@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -23,6 +22,7 @@ from jamcore.control.streams import STOPPING, RoomStream
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.events import CommandOutput, RoomEvent
 from jamcore.domain.requests import RoomRequest, TurnRequest
+from jamcore.testing.fake_daemon.daemon import running
 
 if TYPE_CHECKING:
     from tests.unit.control.conftest import Ask, Served
@@ -92,7 +92,7 @@ async def test_an_unknown_room_is_an_ordinary_refusal(served: Served, ask: Ask) 
 
 
 @pytest.mark.guarantee("CTRL-4")
-async def test_a_stop_ends_streams_by_type(fake_daemon: ModuleType, app_directory: Path, until: Until) -> None:
+async def test_a_stop_ends_streams_by_type(app_directory: Path, until: Until) -> None:
     """A reader learns that the daemon was stopped on purpose, and does not start it again."""
     client = JamClient(Reach(app_directory, environ={}, start=True, command=("/bin/false",)))
     told: list[int] = []
@@ -106,7 +106,7 @@ async def test_a_stop_ends_streams_by_type(fake_daemon: ModuleType, app_director
         except DaemonStoppedError as error:
             told.append(error.last_seq)
 
-    async with anyio.create_task_group() as tasks, fake_daemon.running(app_directory, app_directory / "run") as _:
+    async with anyio.create_task_group() as tasks, running(app_directory, app_directory / "run") as _:
         await client.create_room(RoomRequest(id=ROOM, provider="codex", name="r"))
         await client.say("r", TurnRequest(id=UUID(int=2), text="wait"))
         tasks.start_soon(read)
