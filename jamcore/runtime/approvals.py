@@ -21,6 +21,7 @@ from jamcore.domain.approvals import (
     Approval,
     ApprovalAnswer,
     ApprovalDecidedError,
+    ApprovalPolicy,
     ApprovalState,
     DecidedBy,
     DecisionRequest,
@@ -194,7 +195,13 @@ class Counter:
         approval = self._approval(event)
         waiter = self._desk.opened(approval.id)
         self._undecided.add(approval.id)
-        stored, events = await self._desk.store.transact(lambda repos: self._write_asked(repos, event, approval))
+        written = await self._desk.store.transact(lambda repos: self._write_asked(repos, event, approval))
+        if written is None:
+            self._forget(approval.id)
+            await self._say("the agent asked although this room does not: it was denied: " + shown(event.detail)[:200])
+            self._tasks.start_soon(self._tell, event.request, ApprovalState.DENIED)
+            return
+        stored, events = written
         self._desk.announce(stored, events)
         self._tasks.start_soon(self._answer, stored, waiter)
 
@@ -238,14 +245,18 @@ class Counter:
             decided_at=None,
         )
 
-    def _write_asked(self, repos: Repos, event: ApprovalRequested, approval: Approval) -> tuple[Approval, tuple[RoomEvent, ...]]:
-        """Store the request, and its decision too where a person's rule covers it."""
+    def _write_asked(
+        self, repos: Repos, event: ApprovalRequested, approval: Approval
+    ) -> tuple[Approval, tuple[RoomEvent, ...]] | None:
+        """Store the request, and its decision too where a person's rule covers it; nothing where the session does not ask."""
+        session = repos.sessions.get(approval.session_id)
+        if session.approvals is not ApprovalPolicy.ASK:
+            return None
         stored = repos.approvals.insert(approval)
         # In a room the request is known by Jam's id, whatever the provider calls it (PLUG-3).
         asked = event.model_copy(update={"request": str(stored.id), "detail": stored.detail, "preview": stored.preview})
         payloads: Sequence[RoomPayload] = [asked]
-        agent = repos.sessions.get(stored.session_id).agent_id
-        rules = repos.approval_rules.holding(room=stored.room_id, agent=agent)
+        rules = repos.approval_rules.holding(room=stored.room_id, agent=session.agent_id)
         if rule := next((rule for rule in rules if covers(rule, event.subject, event.detail)), None):
             decided = repos.approvals.decide(stored.id, ApprovalState.ALLOWED, DecidedBy.RULE, rule_id=rule.id)
             assert decided is not None
@@ -260,10 +271,13 @@ class Counter:
             tasks.start_soon(self._deny_in_time, approval)
             await waiter.decided.wait()
             tasks.cancel_scope.cancel()
-        self._undecided.discard(approval.id)
-        self._desk.closed(approval.id)
+        self._forget(approval.id)
         if waiter.state is not None and waiter.state is not ApprovalState.EXPIRED:
             await self._tell(approval.request, waiter.state)
+
+    def _forget(self, approval: UUID) -> None:
+        self._undecided.discard(approval)
+        self._desk.closed(approval)
 
     async def _deny_in_time(self, approval: Approval) -> None:
         desk = self._desk

@@ -17,6 +17,7 @@ from jamcore.domain.approvals import (
     Approval,
     ApprovalAnswer,
     ApprovalDecidedError,
+    ApprovalPolicy,
     ApprovalState,
     DecidedBy,
     DecisionRequest,
@@ -94,6 +95,8 @@ class World:
     provider: Provider
     turn: Turn
     other: Turn
+    quiet: Turn
+    """Of a session that does not ask."""
 
     @asynccontextmanager
     async def asking(self, turn: Turn | None = None) -> AsyncIterator[Counter]:
@@ -140,11 +143,11 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     clock, hand = SystemClock(), Hand()
     async with open_store(tmp_path / "jam.db", files=Files(), clock=clock, daemon_id=uuid4()) as store:
         agent = Agent(id=uuid4(), name="a", provider="p", created_at=AT)
-        turns = [_turn(), _turn()]
-        for turn in turns:
-            await store.transact(partial(_seed, agent, turn))
+        turns = [_turn(), _turn(), _turn()]
+        for turn, policy in zip(turns, (ApprovalPolicy.ASK, ApprovalPolicy.ASK, ApprovalPolicy.NEVER), strict=True):
+            await store.transact(partial(_seed, agent, turn, policy))
         desk = ApprovalDesk(store=store, feed=RoomFeed(store), clock=clock, ids=IDS, deadline_s=30.0, sleep=hand.sleep)
-        yield World(store, desk, hand, Provider(), turns[0], turns[1])
+        yield World(store, desk, hand, Provider(), *turns)
 
 
 def _turn() -> Turn:
@@ -164,7 +167,7 @@ def _turn() -> Turn:
     )
 
 
-def _seed(agent: Agent, turn: Turn, repos: Repos) -> None:
+def _seed(agent: Agent, turn: Turn, policy: ApprovalPolicy, repos: Repos) -> None:
     cell = Cell(configuration=Configuration.JAM_MANAGED, workspace=WorkspaceSource.MANAGED, placement=Placement.DEDICATED)
     repos.agents.insert(agent)
     repos.rooms.insert(Room(id=turn.room_id, name=str(turn.room_id), agent_id=agent.id, created_at=AT))
@@ -189,6 +192,7 @@ def _seed(agent: Agent, turn: Turn, repos: Repos) -> None:
         state=SessionState.DORMANT,
         provider_identity=None,
         model=None,
+        approvals=policy,
         created_at=AT,
     )
     repos.sessions.insert(session)
@@ -389,6 +393,15 @@ async def test_a_flood_of_questions_is_denied(world: World) -> None:
         await counter.ask(asks(request="too many"))
         assert await world.provider.heard_one() == ("too many", DENY)
         assert len(await world.approvals()) == WAITING_AT_ONCE
+
+
+async def test_a_question_where_none_was_to_come_is_denied(world: World) -> None:
+    """The session says whether it asks, not the plugin: no person is kept waiting by an agent that was not to ask."""
+    async with world.asking(world.quiet) as counter:
+        await counter.ask(asks())
+        assert await world.provider.heard_one() == ("r1", DENY)
+    assert await world.approvals() == ()
+    assert [event.payload.kind for event in await world.events(world.quiet)] == ["notice"]
 
 
 @pytest.mark.parametrize("request_id", ["", "x" * 257])
