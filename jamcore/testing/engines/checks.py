@@ -50,6 +50,7 @@ class Topic(StrEnum):
     VIEW = "the guest's files on the host"
     CLONE = "private clones"
     RESOURCES = "resources"
+    ESCAPES = "escapes"
 
 
 @dataclass(frozen=True, slots=True)

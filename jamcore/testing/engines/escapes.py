@@ -67,6 +67,18 @@ for name in os.listdir('/proc'):
 return 'it is not there'
 """,
     ),
+    Attempt(
+        "trace-a-host-process",
+        """
+for name in os.listdir('/proc'):
+    try:
+        if name.isdigit() and b'mark-of-the-host' in open(f'/proc/{name}/cmdline', 'rb').read() and int(name) != os.getpid():
+            call('ptrace', 0x4206, int(name), 0, 0); return True
+    except FileNotFoundError: pass
+return 'it is not there'
+""",
+        root=True,
+    ),
     Attempt("reach-a-tcp-port", "socket.create_connection(('127.0.0.1', int(sys.argv[2])), 5)"),
     Attempt("reach-an-abstract-socket", "socket.socket(socket.AF_UNIX).connect('\\0' + sys.argv[3])"),
     Attempt("reach-a-socket-file", "socket.socket(socket.AF_UNIX).connect(os.path.join(sys.argv[1], 's'))"),

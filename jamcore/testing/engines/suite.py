@@ -18,6 +18,7 @@ from __future__ import annotations
 import pytest
 
 from jamcore.testing.engines.abilities import FreezeTests, HostViewTests, ReachTests
+from jamcore.testing.engines.battery import EscapeTests
 from jamcore.testing.engines.clones import CloneTests
 from jamcore.testing.engines.lifecycle import LifecycleTests
 from jamcore.testing.engines.limits import ResourceTests
@@ -40,5 +41,6 @@ class EngineSuite(
     HostViewTests,
     CloneTests,
     ResourceTests,
+    EscapeTests,
 ):
     """Everything that an engine has to do."""
