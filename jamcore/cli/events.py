@@ -51,7 +51,7 @@ SETTLED = frozenset(TurnState) - {TurnState.ACCEPTED, TurnState.RUNNING}
 ENDED = SETTLED | {IN_DOUBT}
 """After which nothing more comes of it."""
 PREVIEW_LINES = 40
-"""Lines of what a question is about that are shown; `jam approvals show` shows all of them."""
+"""Lines that are shown of what is only there to look at, as a file's change; `jam approvals show` shows all of them."""
 DECIDED: Mapping[DecidedBy, str] = MappingProxyType(
     {
         DecidedBy.PERSON: "by a person",
@@ -238,9 +238,16 @@ class EventView:
         if isinstance(payload, ApprovalDecided):
             note(f"{payload.state} ({DECIDED[payload.decided_by]})", "dim" if payload.state is ApprovalState.ALLOWED else "yellow")
             return
-        note(f"asks for permission, {payload.subject}: {_short(payload.detail)}", "bold yellow")
-        for line in payload.preview.splitlines()[:PREVIEW_LINES]:
+        # All of what would be allowed, whatever its length: a person must not say yes to what was cut off.
+        first, *rest = payload.detail.splitlines() or [""]
+        note(f"asks for permission, {payload.subject}: {first}", "bold yellow")
+        for line in rest:
+            note(f"  {line}", "bold yellow")
+        about = payload.preview.splitlines()
+        for line in about[:PREVIEW_LINES]:
             note(f"  {safe_line(line, LINE_CHARACTERS)}")
+        if len(about) > PREVIEW_LINES:
+            note(f"  … {len(about) - PREVIEW_LINES} lines more: jam approvals show {safe_line(payload.request)}", "bold red")
         if self._how_to_answer and payload.request and not self._is_past:
             note(f"  answer: jam approvals decide {safe_line(payload.request)} allow   (or deny)")
 

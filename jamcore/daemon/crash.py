@@ -3,8 +3,8 @@
 ``JAM_CRASH_POINT=NAME`` in the daemon's environment chooses the boundary, ``NAME#3`` its third passing. Without the variable every
 boundary is passed without a thought. The names are those that the code itself passes to ``reach``: of publications and restores
 (:data:`jamcore.continuity.publish.POINTS`, :data:`jamcore.continuity.restore.RESTORE_POINTS`), of a creation
-(:data:`jamcore.sandbox.ensure.CREATE_POINTS`), of a turn (:data:`jamcore.runtime.turns.START_SEEN`) and of a
-change request (:data:`jamcore.runs.change_action.CHANGE_POINTS`).
+(:data:`jamcore.sandbox.ensure.CREATE_POINTS`), of a turn (:data:`jamcore.runtime.turns.START_SEEN`), of an answer
+(:data:`jamcore.runtime.approvals.DECIDED`) and of a change request (:data:`jamcore.runs.change_action.CHANGE_POINTS`).
 """
 
 from __future__ import annotations

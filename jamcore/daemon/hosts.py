@@ -64,7 +64,12 @@ class HostWorkers:
         self._work_trees = work_trees
         self.leases = Leases()
         self.desk = ApprovalDesk(
-            store=store, feed=feed, clock=options.clock, ids=options.ids, deadline_s=options.approval_deadline_s
+            store=store,
+            feed=feed,
+            clock=options.clock,
+            ids=options.ids,
+            deadline_s=options.approval_deadline_s,
+            crash=options.crash,
         )
         self._coordinators = Coordinators()
         generations = Generations(options.app, files=options.files)

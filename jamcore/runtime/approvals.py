@@ -35,6 +35,7 @@ from jamcore.domain.events import ApprovalDecided, ApprovalRequested, Notice, Ro
 from jamcore.domain.ids import ProviderIdentity
 from jamcore.domain.limits import APPROVAL_DEADLINE_S, FINALISE_TIMEOUT_S
 from jamcore.domain.sessions import Turn
+from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.runtime.feed import RoomFeed
 from jamcore.store import Fence, FencedError, Repos, Store
@@ -42,6 +43,8 @@ from jamcore.system.clock import Clock
 from jamcore.system.ids import IdSource
 from jamcore.system.tasks import owned_tasks
 
+DECIDED = "approval: decided"
+"""Crash point: an answer is stored, and the provider has not heard it."""
 WAITING_AT_ONCE = 16
 """Requests of one turn that may wait; one more is denied at once, for no person reads that many questions."""
 
@@ -71,6 +74,7 @@ class ApprovalDesk:
         ids: IdSource,
         deadline_s: float = APPROVAL_DEADLINE_S,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+        crash: CrashPoints | None = None,
     ) -> None:
         self.store = store
         self.feed = feed
@@ -78,6 +82,7 @@ class ApprovalDesk:
         self.ids = ids
         self.deadline_s = deadline_s
         self.sleep = sleep
+        self._crash = crash or NoCrash()
         self._open: dict[UUID, _Waiter] = {}
 
     async def decide(self, ref: str, request: DecisionRequest) -> Approval:
@@ -104,6 +109,7 @@ class ApprovalDesk:
             return self.write_end(repos, found, ANSWERED[request.decision], DecidedBy.PERSON, decision_id=request.id)
 
         approval, events = await self.store.transact(write)
+        self._crash.reach(DECIDED)
         self.announce(approval, events)
         if approval.decision_id != request.id:
             by = approval.decided_by.value if approval.decided_by else ""

@@ -18,9 +18,11 @@ from anyio import to_thread
 from jamcore.control.client import JamClient
 from jamcore.domain import layout
 from jamcore.domain.approvals import Approval, ApprovalAnswer, ApprovalPolicy, ApprovalState, DecidedBy, DecisionRequest, RuleScope
+from jamcore.domain.errors import JamError
 from jamcore.domain.events import IN_DOUBT, ApprovalDecided, ApprovalRequested, RoomEvent
 from jamcore.domain.requests import RoomView, TurnRequest
 from jamcore.domain.sessions import Turn, TurnState
+from jamcore.runtime.approvals import DECIDED
 from jamcore.testing.daemon import DaemonChild, kill, room_event, running_daemon, victims
 from jamcore.testing.rooms import ENDED, managed, new_id, refused, running
 from jamcore.testing.servers.history import ToolOutput, conversation
@@ -155,6 +157,26 @@ async def test_a_daemon_dies_while_a_question_waits(daemon: DaemonChild, app: Pa
         await answer(client, approval_of(event), ALLOW)
         assert (await ended(client, room, again.id)).state is TurnState.CAPTURED
         assert made(app, room) == "made by the agent\n"
+
+
+@pytest.mark.guarantee("CONT-11")
+async def test_a_daemon_dies_between_an_answer_and_its_hearing(daemon: DaemonChild, app: Path, model: ResponsesServer) -> None:
+    """The answer stands as it was given, and can be asked for again by its id; the turn says that it was cut, and nothing ran."""
+    async with running_daemon(daemon, JAM_CRASH_POINT=DECIDED) as client:
+        room = await asking_room(client, model)
+        request, event = await write(client, room)
+        given = DecisionRequest(id=new_id(), decision=ALLOW, always=RuleScope.ROOM)
+        with pytest.raises(JamError) as cut:
+            await client.approvals.decide(approval_of(event), given)
+        assert cut.value.code.startswith("daemon.")
+        await to_thread.run_sync(daemon.reap)
+        daemon.start()
+        await daemon.up()
+        assert (await client.approvals.decide(approval_of(event), given)).state is ApprovalState.ALLOWED
+        assert len(await client.approvals.rules()) == 1
+        await client.resume(str(room.room.id))
+        assert (await ended(client, room, request.id)).state is TurnState.CUT
+        assert made(app, room) == ""
 
 
 @pytest.mark.parametrize("ending", ["interrupt", "stop", "death of the agent"])

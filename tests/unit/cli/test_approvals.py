@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 
+from jamcore.cli.events import EventView
 from jamcore.cli.exits import Exit
+from jamcore.cli.output import Output
+from jamcore.domain.events import ApprovalRequested, RoomEvent
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Jam, Terminal
@@ -148,6 +154,21 @@ def test_a_question_that_somebody_else_answered_is_prompted_for_no_more(
     attached.expect("echo: n")
     attached.press("/quit\n")
     assert attached.end() == Exit.OK
+
+
+@pytest.mark.guarantee("SEC-3")
+def test_a_question_is_shown_whole() -> None:
+    """Nothing of what would be allowed is cut off or hidden, however long it is; of the rest the person is told what is missing."""
+    out, err = io.StringIO(), io.StringIO()
+    view = EventView(Output(json=False, out=out, err=err), ref="r", mine=set())
+    detail = "echo harmless" + " " * 400 + "; rm -rf ~\n\x1b[2Jsecond line\u202e"
+    asked = ApprovalRequested(item="i", subject="command", detail=detail, request=str(UUID(int=1)), preview="+x\n" * 100)
+    view.show(RoomEvent(room_id=UUID(int=2), seq=1, at=datetime(2026, 1, 2, tzinfo=UTC), turn_id=None, payload=asked))
+    shown = err.getvalue()
+    assert "; rm -rf ~" in shown
+    assert "\\x1b[2Jsecond line\\u202e" in shown
+    assert f"… 60 lines more: jam approvals show {UUID(int=1)}" in shown
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", shown)
 
 
 def test_on_a_pipe_the_command_to_type_is_printed(home: Path, jam: Jam, room: str) -> None:
