@@ -85,13 +85,13 @@ class BubblewrapEngine:
             self._files.make_private(_home(disk))
             if spec.clone is not None:
                 await ensure_clone(spec.clone, _clone(disk), engine=ENGINE, files=self._files)
-            self._records.write(SandboxRecord(spec=spec))
+            await to_thread.run_sync(self._records.write, SandboxRecord(spec=spec))
             try:
                 await self._start(spec)
             except BaseException:
                 with anyio.CancelScope(shield=True):
                     await self._halt(spec.name)
-                    self._records.remove(spec.name)
+                    await to_thread.run_sync(self._records.remove, spec.name)
                 raise
 
     async def start(self, name: str) -> None:
@@ -112,7 +112,7 @@ class BubblewrapEngine:
         """See the port."""
         await self.stop(name)
         async with self._lock(name):
-            self._records.remove(name)
+            await to_thread.run_sync(self._records.remove, name)
             self._accept.pop(name, None)
 
     async def presence(self, name: str) -> Presence:
@@ -198,8 +198,9 @@ class BubblewrapEngine:
                 running(spec, places, machine, self._accept.setdefault(name, {}), enter=enter) as sandbox,
             ):
                 pids = running_as(sandbox.child.pid), running_as(sandbox.init_pid)
-                self._records.write(SandboxRecord(spec=spec, running=pids[0], init=pids[1]))
+                # Running first: whoever asks while the record is written must not take it for a dead daemon's.
                 self._running[name] = sandbox
+                await to_thread.run_sync(self._records.write, SandboxRecord(spec=spec, running=pids[0], init=pids[1]))
                 task_status.started()
                 started = True
                 await sandbox.gone.wait()

@@ -69,13 +69,13 @@ class LocalEngine:
             if spec.clone is not None and places.clone is not None and not places.clone.exists():
                 await make_clone(spec.clone, places.clone, engine=ENGINE, files=self._files)
             record = SandboxRecord(spec=spec, mark=secrets.token_hex(_MARK_BYTES))
-            self._records.write(record)
+            await to_thread.run_sync(self._records.write, record)
             try:
                 await self._start(record)
             except BaseException:
                 with anyio.CancelScope(shield=True):
                     await self._halt(spec.name)
-                    self._records.remove(spec.name)
+                    await to_thread.run_sync(self._records.remove, spec.name)
                 raise
 
     async def start(self, name: str) -> None:
@@ -96,7 +96,7 @@ class LocalEngine:
         """See the port."""
         await self.stop(name)
         async with self._lock(name):
-            self._records.remove(name)
+            await to_thread.run_sync(self._records.remove, name)
 
     async def presence(self, name: str) -> Presence:
         """See the port. What outlived its daemon is running, until somebody stops it."""

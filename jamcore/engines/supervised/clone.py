@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
+from anyio import to_thread
 from pydantic import ValidationError
 
 from jamcore.domain.sandboxes import CloneSource, EngineFailedError
@@ -48,8 +50,8 @@ async def make_clone(source: CloneSource, destination: Path, *, engine: str, fil
     """
     partial = destination.with_name(f".{destination.name}.partial")
     trust = destination.with_name(f".{destination.name}.gitconfig")
-    files.remove_tree(partial)
-    files.write_atomic(trust, _TRUST)
+    await to_thread.run_sync(files.remove_tree, partial)
+    await to_thread.run_sync(files.write_atomic, trust, _TRUST)
     try:
         steps = (
             (
@@ -75,14 +77,20 @@ async def make_clone(source: CloneSource, destination: Path, *, engine: str, fil
                 timeout_s=CLONE_TIMEOUT_S,
             )
             _require(done, engine)
-        files.remove_tree(partial / ".git" / "logs")  # they name the path that was cloned from
-        files.write_atomic(_record(destination), source.canonical_json())
-        files.rename(partial, destination)
+        await to_thread.run_sync(_publish, source, partial, destination, files)
     except BaseException:
-        files.remove_tree(partial)
+        with anyio.CancelScope(shield=True):  # a large clone takes seconds to remove, and nothing else may wait for that
+            await to_thread.run_sync(files.remove_tree, partial)
         raise
     finally:
-        files.unlink(trust)
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(files.unlink, trust)
+
+
+def _publish(source: CloneSource, partial: Path, destination: Path, files: Files) -> None:
+    files.remove_tree(partial / ".git" / "logs")  # they name the path that was cloned from
+    files.write_atomic(_record(destination), source.canonical_json())
+    files.rename(partial, destination)
 
 
 def _record(destination: Path) -> Path:
