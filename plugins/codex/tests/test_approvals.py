@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 import pytest
 
+from jam_codex.protocol import EVENT_TEXT
 from jam_codex.questions import CHANGE, COMMAND, PERMISSIONS, change, command, permissions, reply
 from jamcore.api import (
     ApprovalAnswer,
@@ -190,6 +191,7 @@ def test_a_command_that_wants_more_is_something_else() -> None:
         assert about.subject == "other"
         assert about.detail.startswith("ls\n{")
     assert command("i", {}).subject == "other"
+    assert command("i", {"command": "x" * (EVENT_TEXT + 1)}).subject == "other"
 
 
 def test_a_change_of_files_names_every_file() -> None:
@@ -199,6 +201,7 @@ def test_a_change_of_files_names_every_file() -> None:
     assert (about.subject, about.detail) == ("file-change", "add /w/a\ndelete /w/b")
     assert about.preview == "add /w/a\nx\ndelete /w/b\ny"
     assert change("i", {}, None).subject == "other"
+    assert change("i", {}, [{**changes[0], "path": f"/{n}" + "x" * 4000} for n in range(300)]).subject == "other"
     assert change("i", {"grantRoot": "/"}, changes).subject == "other"
     assert change("i", {}, [{"path": "/w/a", "kind": {"type": "update", "move_path": "/w/c"}, "diff": ""}]).subject == "other"
 

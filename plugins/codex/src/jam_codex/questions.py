@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from jam_codex.protocol import identifier, member, text
+from jam_codex.protocol import CUT, EVENT_TEXT, identifier, member, text
 from jam_codex.turns import Turn
 from jamcore.api import ApprovalAnswer, ApprovalRequested, RemoteError
 
@@ -103,13 +103,13 @@ ASKED = frozenset({COMMAND, CHANGE, PERMISSIONS})
 
 
 def command(item: str, params: Params) -> ApprovalRequested:
-    """Return the event for a command. One that wants more than to be run is something else, which no rule covers."""
+    """Return the event for a command. One that wants more than to be run, or was cut, is something else, which no rule covers."""
     wanted = text(params.get("command"))
     more = {key: params[key] for key in ("additionalPermissions", "networkApprovalContext") if params.get(key)}
     if params.get("kind") not in (None, "command"):
         more["kind"] = text(params.get("kind"), 80)
     preview = _lines(("in", text(params.get("cwd"), 4096)), ("because", text(params.get("reason"), 4096)))
-    if more or not wanted:
+    if more or not wanted or wanted.endswith(CUT):
         detail = f"{wanted}\n{json.dumps(more, sort_keys=True)}".strip()
         return ApprovalRequested(item=item, subject="other", detail=detail, preview=preview)
     return ApprovalRequested(item=item, subject="command", detail=wanted, preview=preview)
@@ -124,10 +124,10 @@ def change(item: str, params: Params, changes: object) -> ApprovalRequested:
     reason = text(params.get("reason"), 4096)
     body = "\n".join(f"{line}\n{text(member(entry, 'diff'))}" for line, entry in zip(lines, known, strict=True))
     preview = text("\n".join(part for part in (_lines(("because", reason)), body) if part))
-    if not lines or root or moved:
+    if not lines or root or moved or sum(map(len, lines)) + len(lines) > EVENT_TEXT:
         wanted = "\n".join([*lines, f"write below {root}" if root else ""]).strip()
-        return ApprovalRequested(item=item, subject="other", detail=wanted or "a change of files", preview=preview)
-    return ApprovalRequested(item=item, subject="file-change", detail=text("\n".join(lines)), preview=preview)
+        return ApprovalRequested(item=item, subject="other", detail=text(wanted) or "a change of files", preview=preview)
+    return ApprovalRequested(item=item, subject="file-change", detail="\n".join(lines), preview=preview)
 
 
 def permissions(item: str, params: Params) -> ApprovalRequested:
