@@ -12,10 +12,11 @@ OPEN_CHARACTERS = 4096
 
 
 class Lines(NamedTuple):
-    """What to show: ``hidden`` lines were left out before ``shown``."""
+    """What to show: ``hidden`` lines were left out before ``shown``. ``earlier``: they come from before what was shown last."""
 
     hidden: int
     shown: tuple[str, ...]
+    earlier: bool = False
 
 
 class CommandLines:
@@ -40,11 +41,17 @@ class CommandLines:
         self._held.clear()
         return _end_of(lines)
 
-    def rest(self, item: str, output: str) -> Lines:
-        """Return what is left to show of a command that ended with ``output``: all of it, or what did not come before."""
+    def rest(self, item: str, output: str) -> tuple[Lines, ...]:
+        """Return what is left to show of a command that ended with ``output``: all of it, or what did not come before.
+
+        A program may not tell what a command printed in its first moment: that beginning comes last.
+        """
         self._held.pop(item, None)
         taken, left = self._taken.pop(item, None), self._open.pop(item, "")
-        return _end_of((left + (output if taken is None else taken.rest_of(output))).rstrip().splitlines())
+        rest = output if taken is None else left + taken.rest_of(output)
+        beginning = "" if taken is None else taken.beginning_of(output)
+        found = (_end_of(rest.rstrip().splitlines()), _end_of(beginning.splitlines())._replace(earlier=True))
+        return tuple(lines for lines in found if lines.shown)
 
     def clear(self) -> None:
         """Forget commands that will not end any more."""
@@ -73,8 +80,15 @@ class _Taken:
 
     def rest_of(self, output: str) -> str:
         """Return what ``output`` has beyond what came; nothing when it is no continuation of that."""
-        came = sha256(output[: self._length].encode(errors="surrogatepass"))
-        return output[self._length :] if came.digest() == self._digest.digest() else ""
+        return output[self._length :] if self._is(output[: self._length]) else ""
+
+    def beginning_of(self, output: str) -> str:
+        """Return what ``output`` has before what came, when it ends with that; nothing when that is all of it."""
+        place = len(output) - self._length
+        return output[:place] if place > 0 and not self._is(output[: self._length]) and self._is(output[place:]) else ""
+
+    def _is(self, text: str) -> bool:
+        return sha256(text.encode(errors="surrogatepass")).digest() == self._digest.digest()
 
 
 def _end_of(lines: list[str]) -> Lines:

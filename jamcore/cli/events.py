@@ -162,6 +162,8 @@ class EventView:
             self._lines(lines)
 
     def _lines(self, lines: Lines) -> None:
+        if lines.earlier:
+            self._output.note("  … and before that:")
         if lines.hidden:
             self._output.note(f"  … {lines.hidden} lines before")
         for line in lines.shown:
@@ -252,7 +254,8 @@ class EventView:
             note(f"  answer: jam approvals decide {safe_line(payload.request)} allow   (or deny)")
 
     def _finished(self, command: CommandFinished) -> None:
-        self._lines(self._commands.rest(command.item, command.output))
+        for lines in self._commands.rest(command.item, command.output):
+            self._lines(lines)
         if command.exit_code is not None and command.exit_code < 0:
             self._output.note("  killed", "red")
         elif command.exit_code:

@@ -69,6 +69,14 @@ def test_what_was_not_told_while_it_ran_is_shown_at_the_end() -> None:
     assert shown(STARTED, more("one\ntwo\nthree\n"), ended("cut by the provider")) == "$ make test\n  one\n  two\n  three\n"
 
 
+def test_a_beginning_that_was_not_told_is_shown_in_the_end() -> None:
+    """The real program does not tell what a command prints in its first moment; nobody is to miss an error there."""
+    late = shown(STARTED, more("two\nthree\n"), ended("one\ntwo\nthree\n", 2))
+    assert late == "$ make test\n  two\n  three\n  … and before that:\n  one\n  exit status 2\n"
+    open_line = shown(STARTED, more("two\nthr"), ended("one\ntwo\nthr"))
+    assert open_line == "$ make test\n  two\n  thr\n  … and before that:\n  one\n"
+
+
 def test_commands_at_once_do_not_mix_their_lines() -> None:
     """An open line waits for its own end."""
     assert shown(more("a1", "a"), more("b1\n", "b"), more("a2\n", "a")) == "  b1\n  a1a2\n"
@@ -109,7 +117,7 @@ def test_every_line_is_shown_exactly_once(pieces: list[str], told: bool) -> None
     lines = CommandLines()
     seen = [line for piece in pieces for line in lines.more("c", piece).shown]
     output = "".join(pieces)
-    seen += lines.rest("c", output if told else "").shown
+    seen += [line for part in lines.rest("c", output if told else "") for line in part.shown]
     while seen and not seen[-1]:
         seen.pop()
     assert seen == output.rstrip().splitlines()
