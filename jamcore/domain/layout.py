@@ -17,6 +17,7 @@ CREDENTIALS = "cfg/credentials"
 TOOLCHAINS = "toolchains"
 HOSTS = "runtime-hosts"
 CHANGES = "change-requests"
+HOST_NATIVE = "host-native"
 EXPORTS = "workspace-exports"
 ENGINES = "engines"
 LOG = "jamd.log"
@@ -35,6 +36,16 @@ def workspace_root(host: UUID) -> str:
 def session_workspace(host: UUID, session: UUID) -> str:
     """Return the directory that a session owns."""
     return f"{workspace_root(host)}/sessions/{session}"
+
+
+def host_native_sessions(account: UUID, agent: UUID) -> str:
+    """Return the directory of an agent's sessions that run as host processes; it belongs to no host (WS-14)."""
+    return f"{HOST_NATIVE}/{account}/{agent}"
+
+
+def host_native_workspace(account: UUID, agent: UUID, session: UUID) -> str:
+    """Return the directory that a host-native session owns."""
+    return f"{host_native_sessions(account, agent)}/{session}"
 
 
 def provider_state(host: UUID, provider: str) -> str:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
-from jamcore.domain.cells import CellTable, Placement
+from jamcore.domain.cells import CellTable, Placement, WorkspaceSource
 from jamcore.domain.errors import ConflictError, InvalidInputError
+from jamcore.domain.host_native import HostNativeWorkspace
 from jamcore.domain.operations import Operation, OperationKind, OperationState
 from jamcore.domain.plan import Plan, RuntimeHostOwner, Toolchain
 from jamcore.domain.providers import PlacementAnswer, PlacementRequest
@@ -61,6 +62,7 @@ class Allocation:
     host: RuntimeHost
     session: RuntimeSession
     workspace: SessionWorkspace
+    native: HostNativeWorkspace | None
     operation: Operation
     plan: Plan
     joined: bool
@@ -152,6 +154,7 @@ class Allocator:
             endpoint=request.endpoint,
             resources=asked.resources,
             toolchain=asked.toolchain,
+            account_id=self._store.fence.daemon_id if _host_native(asked) else None,
         )
 
     def _records(self, asked: Resolved, agent: Agent, found: RuntimeHost | None, session: UUID, plan: Plan) -> Allocation:
@@ -189,6 +192,7 @@ class Allocator:
                 created_at=now,
             ),
             workspace=workspace,
+            native=self._native(agent.id, session) if _host_native(asked) else None,
             operation=Operation(
                 id=self._ids.uuid(),
                 workspace_id=workspace.id,
@@ -204,6 +208,17 @@ class Allocator:
             ),
             plan=plan,
             joined=found is not None,
+        )
+
+    def _native(self, agent: UUID, session: UUID) -> HostNativeWorkspace:
+        """Allocate the directory of a host-native session: an UUID of its own, never one of a sandboxed session's (WS-14)."""
+        return HostNativeWorkspace(
+            id=self._ids.uuid(),
+            account_id=self._store.fence.daemon_id,
+            agent_id=agent,
+            session_id=session,
+            state=WorkspaceState.PROVISIONING,
+            created_at=self._clock.now(),
         )
 
     def _host(self, asked: Resolved, agent: Agent, plan: Plan) -> RuntimeHost:
@@ -222,6 +237,11 @@ class Allocator:
             fence_epoch=fence.epoch,
             created_at=self._clock.now(),
         )
+
+
+def _host_native(asked: Resolved) -> bool:
+    """Whether the session gets a directory of Jam's own without a sandbox around it."""
+    return asked.engine.host_native and asked.request.workspace is WorkspaceSource.MANAGED
 
 
 async def require_seat(hooks: ProviderHooks, sandbox: str, seats: int) -> PlacementAnswer:
@@ -257,5 +277,7 @@ def _insert(agent: Agent, new: Allocation, repos: Repos) -> None:
         repos.hosts.insert(new.host)
     repos.sessions.insert(new.session)
     repos.workspaces.insert(new.workspace)
+    if new.native is not None:
+        repos.host_native.insert(new.native)
     repos.bindings.insert(Binding(id=new.operation.id, room_id=new.room.id, session_id=new.session.id, live=True))
     repos.operations.upsert(new.operation)

@@ -10,6 +10,7 @@ import anyio
 from anyio import to_thread
 
 from jamcore.domain.errors import FaultError, RefusalError
+from jamcore.domain.host_native import HostNativeWorkspace
 from jamcore.domain.operations import Operation, OperationKind, OperationState
 from jamcore.domain.sessions import RuntimeHost, SessionWorkspace, WorkspaceState
 from jamcore.store import Repos, Store
@@ -57,13 +58,19 @@ class SessionProvisioner:
             ProvisionFailedError: The file system refused; the operation is failed and can be tried again.
             WorkspaceNotReadyError: Somebody else's or an unreadable manifest is there; it is preserved (START-3).
         """
-        operation, host, workspace = await self._store.read(lambda repos: _read(repos, operation_id))
+        operation, host, workspace, native = await self._store.read(lambda repos: _read(repos, operation_id))
         manifest = HostManifest(
             agent_id=host.agent_id, host_id=host.id, provider=host.provider, sandbox=host.sandbox, created_at=host.created_at
         )
 
         def make() -> bool:
-            return self._layout.provision(manifest, session=workspace.session_id, source=workspace.source, subdirectories=())
+            return self._layout.provision(
+                manifest,
+                session=workspace.session_id,
+                source=workspace.source,
+                subdirectories=(),
+                elsewhere=native.sessions_path if native else None,
+            )
 
         try:
             ours = await to_thread.run_sync(make)
@@ -116,6 +123,8 @@ class SessionProvisioner:
         def begin(repos: Repos) -> None:
             repos.operations.upsert(again)
             repos.workspaces.move(workspace.id, WorkspaceState.PROVISIONING)
+            if native := repos.host_native.of_session(workspace.session_id):
+                repos.host_native.move(native.id, WorkspaceState.PROVISIONING)
 
         await self._store.transact(begin)
         await self.provision(again.id)
@@ -130,10 +139,18 @@ class SessionProvisioner:
         def write(repos: Repos) -> None:
             repos.operations.upsert(done)
             repos.workspaces.move(operation.workspace_id, workspace)
+            if native := repos.host_native.of_session(operation.session_id):
+                repos.host_native.move(native.id, workspace)
 
         await self._store.transact(write)
 
 
-def _read(repos: Repos, operation_id: UUID) -> tuple[Operation, RuntimeHost, SessionWorkspace]:
+def _read(repos: Repos, operation_id: UUID) -> tuple[Operation, RuntimeHost, SessionWorkspace, HostNativeWorkspace | None]:
     operation = repos.operations.get(operation_id)
-    return operation, repos.hosts.get(operation.host_id), repos.workspaces.of_session(operation.session_id)
+    session = operation.session_id
+    return (
+        operation,
+        repos.hosts.get(operation.host_id),
+        repos.workspaces.of_session(session),
+        repos.host_native.of_session(session),
+    )

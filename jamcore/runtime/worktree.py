@@ -13,6 +13,7 @@ from jamcore.domain.plan import Plan
 from jamcore.domain.sessions import RuntimeHost, SessionWorkspace
 from jamcore.engines.port import Engine, HostView
 from jamcore.sandbox.places import guest_view
+from jamcore.sandbox.planning import session_directory
 from jamcore.system.files import Files
 from jamcore.workspace.review import ReviewGit, tracked_paths
 
@@ -45,7 +46,10 @@ class WorkTrees:
             WorkTreeHiddenError: It lies on a disk that only the guest sees.
         """
         if workspace.source is WorkspaceSource.MANAGED:
-            return self.app / layout.session_workspace(host.id, workspace.session_id)
+            if Ability.HOST_PATHS not in engine.abilities:
+                return self.app / layout.session_workspace(host.id, workspace.session_id)
+            view = guest_view(Plan.model_validate_json(host.plan_json), self.app)
+            return Path(view.path(session_directory(workspace.session_id)))
         if workspace.source is WorkspaceSource.DIRECT_HOST and workspace.path is not None:
             return Path(workspace.path)
         if Ability.HOST_VIEW in engine.abilities and isinstance(engine, HostView):

@@ -58,6 +58,11 @@ class EngineFacts:
         """Return the facts of an open engine."""
         return cls(name=engine.name, isolation=engine.isolation, abilities=engine.abilities)
 
+    @property
+    def host_native(self) -> bool:
+        """Whether its guests are processes of the host itself."""
+        return GuestPaths.of(self.abilities) is GuestPaths.HOST
+
 
 class ReferenceFolder(Record):
     """A host folder that the guest may read: shown as ``/jam/reference/<name>``."""
@@ -70,6 +75,7 @@ class PlanInputs(Record):
     """What a person asked for, resolved: paths are absolute, the commit is known, the program is installed.
 
     ``path`` is the clone's source or the direct path, absent for a Managed workspace; ``commit`` belongs to a clone alone (CAP-7).
+    ``account_id`` is given for a host-native session with a Managed workspace, whose directory belongs to no host (WS-14).
     ``program_in_image`` says that the engine's image brings the provider's program, so that none is mounted.
     """
 
@@ -88,6 +94,7 @@ class PlanInputs(Record):
     endpoint: EndpointChoice | None = None
     toolchain: Toolchain | None = None
     program_in_image: bool = False
+    account_id: UUID | None = None
 
 
 async def plan_for(inputs: PlanInputs, *, hooks: ProviderHooks, table: CellTable, engine: EngineFacts) -> Plan:
@@ -214,8 +221,9 @@ def _primary(inputs: PlanInputs) -> PlanMount | ClonePlan:
     if (inputs.commit is None) == (inputs.workspace is WorkspaceSource.PRIVATE_HOST_CLONE):
         raise PlanRefusedError(part="workspace.commit", problem="a private clone starts from a commit, and nothing else does")
     if inputs.workspace is WorkspaceSource.MANAGED:
-        sessions = AppPath(path=f"{layout.workspace_root(inputs.host_id)}/sessions")
-        return _workspace_mount(sessions, WORK_ROOT)
+        account, agent = inputs.account_id, inputs.owner.agent_id
+        sessions = layout.host_native_sessions(account, agent) if account else f"{layout.workspace_root(inputs.host_id)}/sessions"
+        return _workspace_mount(AppPath(path=sessions), WORK_ROOT)
     source = HostPath(path=_host_path(inputs.path or "", "workspace.path"))
     place = guest_path(session_directory(inputs.session_id))
     if inputs.workspace is WorkspaceSource.PRIVATE_HOST_CLONE:

@@ -17,7 +17,7 @@ from jamcore.domain import layout
 from jamcore.domain.cells import Ability, EngineLacksAbilityError
 from jamcore.domain.errors import FaultError, InvalidInputError, RefusalError
 from jamcore.domain.limits import Limits
-from jamcore.domain.plan import GUEST_HOME, RELAY_PORT, MountRole, Plan, PlanContribution
+from jamcore.domain.plan import GUEST_HOME, RELAY_PORT, AppPath, MountRole, Plan, PlanContribution, PlanMount
 from jamcore.domain.providers import Preparation
 from jamcore.domain.records import Record
 from jamcore.domain.sandboxes import Presence
@@ -189,7 +189,7 @@ async def _make_directories(preparer: Preparer, work: _Work) -> None:
     for relative in (
         layout.guest_disk(host),
         layout.provider_state(host, work.plan.provider),
-        f"{layout.workspace_root(host)}/sessions",
+        _primary_directory(work.plan) or f"{layout.workspace_root(host)}/sessions",
     ):
         if not (preparer.app_root / relative).exists():
             preparer.files.make_private(preparer.app_root / relative)
@@ -199,6 +199,12 @@ async def _make_directories(preparer: Preparer, work: _Work) -> None:
         tree.make_directory(relative)
     for file in work.request.preparation.files:
         tree.write_file(file.path, file.content.encode())
+
+
+def _primary_directory(plan: Plan) -> str | None:
+    """Return the directory of Jam's own that is the primary workspace, if it is one."""
+    primary = plan.primary
+    return primary.source.path if isinstance(primary, PlanMount) and isinstance(primary.source, AppPath) else None
 
 
 async def _set_gate(preparer: Preparer, work: _Work) -> None:

@@ -37,7 +37,15 @@ class Provisioner:
         self._app = app
         self._files = files
 
-    def provision(self, manifest: HostManifest, *, session: UUID, source: WorkspaceSource, subdirectories: tuple[str, ...]) -> bool:
+    def provision(
+        self,
+        manifest: HostManifest,
+        *,
+        session: UUID,
+        source: WorkspaceSource,
+        subdirectories: tuple[str, ...],
+        elsewhere: str | None = None,
+    ) -> bool:
         """Make all directories and publish the manifest.
 
         Args:
@@ -45,6 +53,7 @@ class Provisioner:
             session: The session whose workspace is made when it is a Managed one.
             source: Where the session's files come from.
             subdirectories: Below the provider's state root; they must exist before the sandbox does (PREP-3).
+            elsewhere: Where the directories of the agent's sessions are, below the app directory, when not in the host's root (WS-14).
 
         Returns:
             False when a manifest is there that cannot be read or names somebody else: it is preserved as it is (START-3).
@@ -52,7 +61,7 @@ class Provisioner:
         host = manifest.host_id
         state = layout.provider_state(host, manifest.provider)
         for path in (
-            layout.workspace_root(host),
+            *((layout.workspace_root(host),) if elsewhere is None else ()),
             state,
             layout.guest_disk(host),
             layout.packs(host),
@@ -61,7 +70,7 @@ class Provisioner:
             self._files.make_private(self._app / path)
         for name in subdirectories:
             self._files.make_private(self._app / state / name)
-        sessions = self._files.make_private(self._app / layout.workspace_root(host) / "sessions")
+        sessions = self._files.make_private(self._app / (elsewhere or f"{layout.workspace_root(host)}/sessions"))
         if source is WorkspaceSource.MANAGED:
             self._make_session_directory(sessions, str(session))
         published = self._app / layout.manifest(host)

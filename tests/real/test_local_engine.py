@@ -54,7 +54,8 @@ async def test_a_room_works_is_killed_and_comes_back(daemon: DaemonChild, app: P
         assert (room.host.engine, room.isolation) == ("local", "none")
         turn = await ask(client, room, "Write the file")
         assert turn.state is TurnState.CAPTURED
-        work = app / layout.session_workspace(room.host.id, room.session.id)
+        account = (await client.health()).daemon_id
+        work = app / layout.host_native_workspace(account, room.host.agent_id, room.session.id)
         assert (work / "made.txt").read_text() == "made by the agent\n"
         before = (await client.room(str(room.room.id))).session.provider_identity
         family = daemon.family()

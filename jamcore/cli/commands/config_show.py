@@ -13,7 +13,9 @@ from jamcore.cli.options import DirectoryOption, JsonOption
 
 def command(
     *,
-    origin: Annotated[bool, typer.Option("--origin/--no-origin", help="Say where each value comes from, and what it means.")] = True,
+    origin: Annotated[
+        bool, typer.Option("--origin/--no-origin", help="Say where each value comes from, and what it means.")
+    ] = True,
     json: JsonOption = False,
     app_directory: DirectoryOption = None,
 ) -> None:

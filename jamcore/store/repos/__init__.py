@@ -5,6 +5,7 @@ from __future__ import annotations
 from jamcore.store.repos.approvals import ApprovalRules, Approvals
 from jamcore.store.repos.base import Context, Fence
 from jamcore.store.repos.continuity import Activations, Checkpoints, Observations
+from jamcore.store.repos.host_native import HostNativeWorkspaces
 from jamcore.store.repos.hosts import Agents, Hosts, Leases, Sessions, Workspaces
 from jamcore.store.repos.journal import JournalRows
 from jamcore.store.repos.rooms import Bindings, Events, Rooms
@@ -20,6 +21,7 @@ class Repos:
         self.hosts = Hosts(context)
         self.sessions = Sessions(context)
         self.workspaces = Workspaces(context)
+        self.host_native = HostNativeWorkspaces(context)
         self.leases = Leases(context)
         self.rooms = Rooms(context)
         self.bindings = Bindings(context)

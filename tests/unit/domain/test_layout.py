@@ -18,6 +18,7 @@ PLACES = {
     layout.host_root(HOST): f"runtime-hosts/{H}",
     layout.workspace_root(HOST): f"runtime-hosts/{H}/workspace-root",
     layout.session_workspace(HOST, OTHER): f"runtime-hosts/{H}/workspace-root/sessions/{S}",
+    layout.host_native_workspace(HOST, HOST, OTHER): f"host-native/{H}/{H}/{S}",
     layout.provider_state(HOST, "codex"): f"runtime-hosts/{H}/provider-state/codex",
     layout.guest_disk(HOST): f"runtime-hosts/{H}/guest-disk",
     layout.recovery(HOST): f"runtime-hosts/{H}/recovery",
@@ -35,7 +36,7 @@ PLACES = {
 def test_places_are_fixed() -> None:
     """An app directory of today is read by every later Jam."""
     assert [made for made, written in PLACES.items() if made != written] == []
-    assert len(PLACES) == 13
+    assert len(PLACES) == 14
 
 
 @pytest.mark.guarantee("WS-1")
