@@ -187,6 +187,7 @@ def _spawn(handed: ExitStack, spec: SandboxSpec, places: Places, machine: HostMa
             python=machine.python,
             library_path=machine.library_path,
             processes=spec.resources.processes or PROCESSES,
+            memory_bytes=spec.resources.memory_bytes,
         )
         return spawn(
             (*ends.enter, *start_arguments(wanted, machine, user_of(spec))),

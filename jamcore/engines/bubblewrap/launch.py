@@ -51,6 +51,7 @@ class Launch:
     python: str
     library_path: str | None
     processes: int
+    memory_bytes: int | None = None
 
 
 def arguments(launch: Launch) -> tuple[str, ...]:
@@ -60,7 +61,7 @@ def arguments(launch: Launch) -> tuple[str, ...]:
         *_isolation(),
         *("--ro-bind", "/usr", "/usr"),
         *links(launch.system),
-        *_private(),
+        *_private(launch.memory_bytes),
         *(part for path, descriptor in launch.files.items() for part in ("--perms", "0444", "--file", str(descriptor), path)),
         *(part for path in FROM_HOST for part in ("--ro-bind-try", path, path)),
         *_binds(launch.binds),
@@ -90,11 +91,15 @@ def links(system: HostSystem) -> Iterable[str]:
         yield from ("--ro-bind", directory, directory)
 
 
-def _private() -> tuple[str, ...]:
+def _private(memory_bytes: int | None) -> tuple[str, ...]:
+    """Return what is the sandbox's own. File systems in memory count as memory: full, they must leave some for the programs."""
+    tmp, shm = (
+        (TMP_BYTES, SHM_BYTES) if memory_bytes is None else (min(TMP_BYTES, memory_bytes // 2), min(SHM_BYTES, memory_bytes // 8))
+    )
     return (
         "--proc", "/proc", "--dev", "/dev",
-        "--perms", "1777", "--size", str(SHM_BYTES), "--tmpfs", SHM,
-        "--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", TMP,
+        "--perms", "1777", "--size", str(shm), "--tmpfs", SHM,
+        "--perms", "1777", "--size", str(tmp), "--tmpfs", TMP,
         "--perms", "0755", "--size", str(RUN_BYTES), "--tmpfs", "/run",
         "--perms", "0755", "--dir", "/var", "--symlink", TMP, VAR_TMP, "--symlink", "/run", "/var/run",
         "--perms", "0755", "--dir", "/etc", "--perms", "0755", "--dir", "/home", "--perms", "0755", "--dir", "/jam",

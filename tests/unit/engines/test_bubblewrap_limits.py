@@ -20,6 +20,7 @@ from jamcore.system.cgroups import Controller, Ground, Group, Place, look
 from jamcore.system.files import Files
 from jamcore.system.pipes import PipeReader
 from jamcore.system.process import run_bounded, spawned
+from jamcore.testing.engines.box import Box
 from jamcore.testing.guards import descendants, settle
 
 pytestmark = [pytest.mark.anyio, pytest.mark.guarantee("PLAN-1")]
@@ -162,3 +163,21 @@ async def test_a_sandbox_without_limits_makes_no_group(tmp_path: Path) -> None:
         await engine.create(SandboxSpec(name="jam-a", guest_disk=str(tmp_path / "jam-a")))
         owner = SandboxLimits(root).owner
         assert [place for place in look().places.values() if (place.directory / owner).exists()] == []
+
+
+@pytest.mark.needs("bubblewrap")
+async def test_full_file_systems_in_memory_leave_some_for_the_programs(tmp_path: Path) -> None:
+    """A guest that fills them gets "no space left"; the sandbox goes on, since what lies there is never ended to make room."""
+    if Controller.MEMORY not in look().places:
+        pytest.skip("no control groups for this user here")
+    root = Files().make_private(tmp_path / "engine")
+    Files().make_private(tmp_path / "jam-a")
+    spec = SandboxSpec(name="jam-a", guest_disk=str(tmp_path / "jam-a"), resources=Resources(memory_bytes=128 << 20))
+    async with open_engine(EngineContext(root=root, runtime=root)) as engine:
+        await engine.create(spec)
+        box = Box(engine=engine, spec=spec, work=tmp_path)
+        fill = (
+            "for place in /tmp /dev/shm /run; do dd if=/dev/zero of=$place/x bs=1M count=400 2>&1 | grep -c 'No space left'; done"
+        )
+        assert (await box.run("sh", "-c", fill)).text.split()[:2] == ["1", "1"]
+        assert (await box.run("sh", "-c", "echo on")).text == "on"
