@@ -18,13 +18,14 @@ from anyio import to_thread
 from jamcore.control.client import JamClient
 from jamcore.domain import layout
 from jamcore.domain.approvals import Approval, ApprovalAnswer, ApprovalPolicy, ApprovalState, DecidedBy, DecisionRequest, RuleScope
+from jamcore.domain.cells import Placement
 from jamcore.domain.errors import JamError
 from jamcore.domain.events import IN_DOUBT, ApprovalDecided, ApprovalRequested, RoomEvent
 from jamcore.domain.requests import RoomView, TurnRequest
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.runtime.approvals import DECIDED
 from jamcore.testing.daemon import DaemonChild, kill, room_event, running_daemon, victims
-from jamcore.testing.rooms import ENDED, managed, new_id, refused, running
+from jamcore.testing.rooms import ENDED, ask, managed, new_id, refused, running
 from jamcore.testing.servers.history import ToolOutput, conversation
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
@@ -225,6 +226,31 @@ async def test_what_is_allowed_for_good_is_not_asked_again(client: JamClient, ap
     await answer(client, approval_of(event), DENY)
     await ended(client, other, fourth.id)
     assert made(app, other) == "made by the agent\n"
+
+
+@pytest.mark.guarantee("SHARE-5")
+async def test_rooms_of_one_program_ask_each_for_themselves(client: JamClient, app: Path, model: ResponsesServer) -> None:
+    """In one process one thread asks and the other does not; while the question waits the other answers, and both are captured after it."""
+    asking, quiet = [
+        await client.create_room(managed("codex", model.base_url, placement=Placement.SHARED, approvals=policy))
+        for policy in (ApprovalPolicy.ASK, ApprovalPolicy.NEVER)
+    ]
+    assert asking.host.id == quiet.host.id
+    for room in (asking, quiet):  # a thread's first turn begins with a checkpoint, which waits for every turn of the host
+        assert (await ask(client, room, "hello")).state is TurnState.CAPTURED
+    request, event = await write(client, asking)
+    other = await client.say(str(quiet.room.id), TurnRequest(id=new_id(), text="write it"))
+    await room_event(
+        client,
+        str(quiet.room.id),
+        lambda one: one.turn_id == other.id and getattr(one.payload, "state", "") == TurnState.COMPLETED,
+    )
+    assert (made(app, asking), made(app, quiet)) == ("", "made by the agent\n")
+    await answer(client, approval_of(event), ALLOW)
+    assert (await ended(client, asking, request.id)).state is TurnState.CAPTURED
+    assert (await ended(client, quiet, other.id)).state is TurnState.CAPTURED
+    assert made(app, asking) == "made by the agent\n"
+    assert await told(client, quiet, other.id) == []
 
 
 async def test_a_room_that_does_not_ask_is_never_kept_waiting(client: JamClient, app: Path, model: ResponsesServer) -> None:
