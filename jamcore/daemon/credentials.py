@@ -38,21 +38,21 @@ class Credentials:
         """Return how a provider's credential is sent, or ``None`` for one that only a person named."""
         return self._specs.get(name)
 
-    def secret(self, name: str) -> str | None:
+    async def secret(self, name: str) -> str | None:
         """Return the secret for the relay, or ``None``. Nothing else may call this."""
-        return self._lookup(name)[0]
+        return (await to_thread.run_sync(self._lookup, name))[0]
 
-    def view(self, name: str) -> CredentialView:
+    async def view(self, name: str) -> CredentialView:
         """Return what may be known of a credential: whether it is there, and where it comes from."""
-        secret, source = self._lookup(name)
+        secret, source = await to_thread.run_sync(self._lookup, name)
         return CredentialView(present=secret is not None, source=source)
 
     async def list(self) -> tuple[CredentialRow, ...]:
         """See :class:`~jamcore.daemon.services.CredentialService`."""
-        kept = {path.name for path in self._root.iterdir()} if self._root.is_dir() else set[str]()
+        kept = await to_thread.run_sync(self._kept)
         named = {name[len(VARIABLE_PREFIX) :].lower() for name in self._environment if name.startswith(VARIABLE_PREFIX)}
         names = sorted(name for name in kept | named | set(self._specs) if _NAME.match(name))
-        return tuple(self._row(name) for name in names)
+        return tuple([await self._row(name) for name in names])
 
     async def set(self, name: str, value: str) -> CredentialRow:
         """Keep a secret in a private file; it wins over the environment.
@@ -66,7 +66,7 @@ class Credentials:
                 field="value", problem=f"a secret is 1 to {SECRET_LIMIT} printable ASCII characters without spaces"
             )
         await to_thread.run_sync(self._keep, path, value)
-        return self._row(name)
+        return await self._row(name)
 
     async def forget(self, name: str) -> None:
         """Forget a kept secret; one that comes from the environment stays there.
@@ -83,8 +83,11 @@ class Credentials:
         self._files.make_private(path.parent)
         self._files.write_atomic(path, value.encode())
 
-    def _row(self, name: str) -> CredentialRow:
-        view = self.view(name)
+    def _kept(self) -> frozenset[str]:
+        return frozenset(path.name for path in self._root.iterdir()) if self._root.is_dir() else frozenset()
+
+    async def _row(self, name: str) -> CredentialRow:
+        view = await self.view(name)
         return CredentialRow(name=name, present=view.present, source=view.source)
 
     def _lookup(self, name: str) -> tuple[str | None, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from uuid import UUID
 
@@ -157,17 +158,21 @@ class HostWorkers:
         )
         return HostWorker(bring_up=bring_up, leases=self.leases, runner=runner, limits=self._options.limits)
 
-    def _open_route(self, endpoint: ModelEndpoint, prefix: str) -> AbstractAsyncContextManager[Relay]:
+    @asynccontextmanager
+    async def _open_route(self, endpoint: ModelEndpoint, prefix: str) -> AsyncIterator[Relay]:
         """Open the relay of an endpoint with its credential as it is now; the secret stays in the daemon (ENV-4)."""
-        if endpoint.credential is None:
-            return Relay.open(endpoint, credential=None, prefix=prefix)
-        secret = self._credentials.secret(endpoint.credential)
-        spec = self._credentials.spec(endpoint.credential)
+        credential = None if endpoint.credential is None else await self._credential(endpoint.credential)
+        async with Relay.open(endpoint, credential=credential, prefix=prefix) as relay:
+            yield relay
+
+    async def _credential(self, name: str) -> RelayCredential:
+        secret = await self._credentials.secret(name)
+        spec = self._credentials.spec(name)
         if secret is None:
-            names = spec.environment_names if spec else (f"JAM_CREDENTIAL_{endpoint.credential.upper()}",)
-            raise CredentialMissingError(credential=endpoint.credential, variables=names)
+            names = spec.environment_names if spec else (f"JAM_CREDENTIAL_{name.upper()}",)
+            raise CredentialMissingError(credential=name, variables=names)
         header, word = (spec.header, spec.prefix) if spec else ("authorization", "Bearer ")
-        return Relay.open(endpoint, credential=RelayCredential(header=header, value=word + secret), prefix=prefix)
+        return RelayCredential(header=header, value=word + secret)
 
 
 def _seen(workspace: SessionWorkspace, view: GuestView) -> SessionWorkspace:

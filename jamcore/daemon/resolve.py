@@ -115,13 +115,13 @@ class Resolver:
         """Refuse early what would fail in the first turn: a model endpoint whose credential is not there."""
         if request.endpoint is not None:
             name = request.endpoint.credential
-            if name is not None and not self.credentials.view(name).present:
+            if name is not None and not (await self.credentials.view(name)).present:
                 raise CredentialMissingError(credential=name, variables=(f"JAM_CREDENTIAL_{name.upper()}",))
             return
         spec = hooks.description.credential
         if spec is None:
             return
-        report = await hooks.check_credentials(self.credentials.view(spec.name))
+        report = await hooks.check_credentials(await self.credentials.view(spec.name))
         if not report.ready:
             raise CredentialMissingError(credential=spec.name, variables=spec.environment_names)
 

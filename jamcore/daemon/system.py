@@ -75,7 +75,7 @@ class SystemStatus:
         # An engine that was loaded has said more by its health.
         findings.extend(report.finding() for report in self._engines.reports() if report.state != "loaded")
         for name in self._plugins.names():
-            findings.extend(self._provider(name))
+            findings.extend(await self._provider(name))
         findings.extend(self._inventory.findings())
         findings.extend(
             Finding(subject="parking", ok=False, detail=str(trouble), hint="It is tried again each second; see the daemon's log.")
@@ -122,7 +122,7 @@ class SystemStatus:
             subject="git", ok=done.ok, detail=done.stdout.decode(errors="replace").strip(), hint="" if done.ok else "Install git."
         )
 
-    def _provider(self, name: str) -> list[Finding]:
+    async def _provider(self, name: str) -> list[Finding]:
         description = self._plugins.provider(name).description
         findings = []
         if (spec := description.toolchain) is not None:
@@ -133,7 +133,7 @@ class SystemStatus:
                 hint = f"Run `jam provider install {name}`."
                 findings.append(Finding(subject=f"program of {name}", ok=False, detail=error.problem, hint=hint))
         if (credential := description.credential) is not None:
-            view = self._credentials.view(credential.name)
+            view = await self._credentials.view(credential.name)
             variables = " or ".join(credential.environment_names)
             hint = "" if view.present else f"Run `jam credential set {credential.name}`, or start the daemon with {variables} set."
             detail = view.source if view.present else "not set; needed for the provider's own model endpoint only"
