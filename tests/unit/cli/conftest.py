@@ -2,58 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import pty
-import select
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from jamcore.cli.main import run
-
-FAKE = (sys.executable, "-P", "-m", "jamcore.testing.fake_daemon")
-WAIT_S = 20.0
-
-
-class Done(NamedTuple):
-    """How a command ended."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 - whatever the command prints
-        """The one document on standard output."""
-        return json.loads(self.out)
-
-    @property
-    def lines(self) -> list[Any]:
-        """Each line of standard output as JSON."""
-        return [json.loads(line) for line in self.out.splitlines()]
-
+from jamcore.testing.jam_program import Done, Terminal, fake_running
 
 Jam = Callable[..., Done]
-
-
-@contextmanager
-def fake_running(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the fake daemon as a program until the block ends."""
-    process = subprocess.Popen([*FAKE, "--app-directory", str(directory)], stdin=subprocess.DEVNULL)
-    try:
-        _until((directory / "daemon.json").exists)
-        yield process
-    finally:
-        process.terminate()
-        process.wait(WAIT_S)
 
 
 @pytest.fixture(scope="module")
@@ -86,66 +43,6 @@ def room(jam: Jam, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def program(home: Path, *words: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Done:
-    """Run ``jam`` as a program with pipes."""
-    done = subprocess.run(
-        [sys.executable, "-m", "jamcore.cli.main", *words],
-        input=stdin,
-        capture_output=True,
-        timeout=WAIT_S,
-        check=False,
-        env={**os.environ, "JAM_HOME": str(home), **(env or {})},
-    )
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-class Terminal:
-    """``jam`` on a pseudo terminal: what it shows, and keys to press."""
-
-    def __init__(self, home: Path, words: tuple[str, ...], env: Mapping[str, str]) -> None:
-        self.shown = ""
-        self._pid, self._master = pty.fork()
-        if self._pid == 0:
-            variables = {**os.environ, "JAM_HOME": str(home), "TERM": "xterm", **env}
-            os.execve(sys.executable, [sys.executable, "-m", "jamcore.cli.main", *words], variables)
-
-    def expect(self, text: str) -> None:
-        """Wait until a text is shown after what was expected before."""
-        deadline = time.monotonic() + WAIT_S
-        while text not in self.shown:
-            assert time.monotonic() < deadline, f"{text!r} not in {self.shown!r}"
-            assert self._read(), f"{text!r} not in {self.shown!r}"
-        self.shown = self.shown.partition(text)[2]
-
-    def press(self, keys: str) -> None:
-        """Type something; the character 3 is Ctrl-C, which the terminal turns into the signal."""
-        os.write(self._master, keys.encode())
-
-    def end(self) -> int:
-        """Read to the end and return the exit status."""
-        while self._read():
-            pass
-        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-
-    def close(self) -> None:
-        """End it whatever it does."""
-        with suppress(ProcessLookupError, ChildProcessError):
-            os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
-        os.close(self._master)
-
-    def _read(self) -> bool:
-        ready, _, _ = select.select([self._master], [], [], WAIT_S)
-        if not ready:
-            return False
-        try:
-            data = os.read(self._master, 65536)
-        except OSError:
-            return False
-        self.shown += data.decode(errors="replace")
-        return bool(data)
-
-
 @pytest.fixture
 def terminal(home: Path) -> Iterator[Callable[..., Terminal]]:
     """Call ``jam`` on a terminal."""
@@ -158,10 +55,3 @@ def terminal(home: Path) -> Iterator[Callable[..., Terminal]]:
     yield call
     for each in made:
         each.close()
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)

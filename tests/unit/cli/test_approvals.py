@@ -22,7 +22,8 @@ from jamcore.cli.output import Output
 from jamcore.domain.events import ApprovalRequested, RoomEvent
 
 if TYPE_CHECKING:
-    from tests.unit.cli.conftest import Jam, Terminal
+    from jamcore.testing.jam_program import Terminal
+    from tests.unit.cli.conftest import Jam
 
 pytestmark = pytest.mark.unprivileged
 WAIT_S = 20.0

@@ -11,7 +11,8 @@ from jamcore.cli.engines import WARNING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.unit.cli.conftest import Jam, Terminal
+    from jamcore.testing.jam_program import Terminal
+    from tests.unit.cli.conftest import Jam
 
 pytestmark = pytest.mark.guarantee("CAP-1", "ENG-4")
 

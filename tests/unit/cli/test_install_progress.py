@@ -13,7 +13,8 @@ from jamcore.cli.download import LINES, download
 from jamcore.domain.requests import InstallProgress
 
 if TYPE_CHECKING:
-    from tests.unit.cli.conftest import Jam, Terminal
+    from jamcore.testing.jam_program import Terminal
+    from tests.unit.cli.conftest import Jam
 
 pytestmark = pytest.mark.unprivileged
 

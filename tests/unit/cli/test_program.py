@@ -1,49 +1,27 @@
-"""``jam`` as a program: pipes, terminals, Ctrl-C, and a daemon that dies."""
+"""``jam`` as a program: pipes, terminals and Ctrl-C."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 
 from jamcore.cli.exits import Exit
-from jamcore.cli.main import run
-from jamcore.control.client import JamClient
-from jamcore.control.failures import NoAnswerError
-from jamcore.control.reach import Reach
-from jamcore.domain.requests import RoomRequest, TurnRequest
-from jamcore.system.ids import SystemIds
 
 if TYPE_CHECKING:
-    from tests.unit.cli.conftest import Jam, Terminal
+    from tests.unit.cli.conftest import Jam
+from jamcore.testing.jam_program import WAIT_S, Terminal, program
 
 pytestmark = pytest.mark.unprivileged
 
 SGR = re.compile(r"\x1b\[[0-9;]*m|\x1b\[K|\x1b\[\?25[lh]")
 """What Jam itself sends to a terminal: colours, and the erasing of its own progress line."""
-
-
-def helpers() -> ModuleType:
-    """The conftest's functions: test directories are not packages."""
-    spec = importlib.util.spec_from_file_location("jam_cli_conftest", Path(__file__).parent / "conftest.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-HELPERS = helpers()
 EVIL_NAME = "\x1b]0;owned\x07\x1b[2J\u202eevil\x9b"
 
 
@@ -68,9 +46,9 @@ def test_nothing_foreign_steers_a_terminal(home: Path, jam: Jam, terminal: Calla
         ("change", "show", change),
         ("run", EVIL_NAME, "x"),
     ):
-        done = HELPERS.program(home, *words)
+        done = program(home, *words)
         assert harmless(done.out + done.err), words
-        as_json = HELPERS.program(home, *words, "--json")
+        as_json = program(home, *words, "--json")
         assert as_json.out.isascii(), words
         assert harmless(as_json.out), words
         shown = terminal(*words)
@@ -88,7 +66,7 @@ def test_a_terminal_gets_headings_and_a_pipe_gets_cells(home: Path, room: str, t
     plain = terminal("doctor", NO_COLOR="1")
     assert plain.end() == Exit.NOT_WELL
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", plain.shown)
-    assert "LAST MESSAGE" not in HELPERS.program(home, "ls").out
+    assert "LAST MESSAGE" not in program(home, "ls").out
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(home: Path, room: str) -> None:
@@ -133,7 +111,7 @@ def test_closed_streams_are_no_crash(home: Path, room: str) -> None:
 
 def test_a_terminal_without_unicode_shows_escapes(home: Path, room: str) -> None:
     """Never a crash for a letter."""
-    said = HELPERS.program(home, "say", room, "né", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    said = program(home, "say", room, "né", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
     assert said.out == "echo: n\\xe9\n"
     assert said.status == 0
 
@@ -174,7 +152,7 @@ def test_another_turns_answer_is_not_shown_as_this_ones(home: Path, room: str, j
     assert saying.stderr is not None
     assert saying.stderr.readline() == "waiting for the running turn (Ctrl-C detaches)\n"
     assert jam("room", "interrupt", room).status == Exit.OK
-    out, _ = saying.communicate(timeout=HELPERS.WAIT_S)
+    out, _ = saying.communicate(timeout=WAIT_S)
     assert (out, saying.returncode) == ("echo: mine\n", Exit.OK)
 
 
@@ -205,7 +183,7 @@ def test_watching_reads_nothing(home: Path, room: str, terminal: Callable[..., T
     shown = terminal("room", "attach", room, "--watch")
     shown.expect("codex in bubblewrap")
     shown.press("\x04")
-    HELPERS.program(home, "say", room, "hi")
+    program(home, "say", room, "hi")
     shown.expect("echo: hi")
     shown.press("\x03")
     assert shown.end() == Exit.INTERRUPTED
@@ -256,7 +234,7 @@ def test_ctrl_c_in_a_room(room: str, terminal: Callable[..., Terminal]) -> None:
 
 def test_messages_can_be_piped_into_a_room(home: Path, room: str) -> None:
     """All of them are answered before it leaves."""
-    done = HELPERS.program(home, "attach", room, stdin=b"one\ntwo\n")
+    done = program(home, "attach", room, stdin=b"one\ntwo\n")
     assert done.out == "echo: one\necho: two\n"
     assert done.status == 0
 
@@ -267,7 +245,7 @@ def test_notices_are_sentences(home: Path, room: str, jam: Jam) -> None:
     assert parked.status == Exit.NOT_WELL
     assert f"the room is parked: say something, or `jam room resume {room}`, to bring it back" in parked.err
     assert jam("room", "resume", room).status == Exit.OK
-    shown = HELPERS.program(home, "attach", room, stdin=b"killed\n").err
+    shown = program(home, "attach", room, stdin=b"killed\n").err
     assert "  killed\n" in shown
     assert "exit status -1" not in shown
     assert shown.count("exit status 137") == 1
@@ -291,98 +269,6 @@ def test_the_current_directory_is_never_imported(home: Path, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
 
 
-def test_a_daemon_that_does_not_answer_is_named_and_ended(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The error says which process it is and how to end it; by force it ends although it is stopped."""
-    monkeypatch.setattr("jamcore.control.client.QUESTION_S", 0.5)
-    monkeypatch.setattr("jamcore.cli.commands.daemon_stop.TERM_S", 0.2)
-    tmp_path.chmod(0o700)
-    with HELPERS.fake_running(tmp_path) as process:
-        process.send_signal(signal.SIGSTOP)
-        for words in (["ls"], ["run", "codex", "x"], ["room", "new", "codex"], ["daemon", "stop"]):
-            assert run([*words, "--app-directory", str(tmp_path)]) == Exit.UNREACHABLE
-            said = capsys.readouterr().err
-            assert f"pid: {process.pid}" in said
-            assert "`jam daemon stop --force`" in said
-        assert run(["daemon", "stop", "--force", "--app-directory", str(tmp_path)]) == Exit.OK
-        assert process.wait(0.5) == -signal.SIGKILL
-    assert run(["daemon", "stop", "--force", "--app-directory", str(tmp_path)]) == Exit.OK
-    assert "was not running" in capsys.readouterr().out
-
-
-@pytest.mark.anyio
-@pytest.mark.guarantee("CTRL-4")
-async def test_a_stream_of_a_daemon_that_got_stuck_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before it began and in its middle: nobody watches a room for ever whose daemon does not even send its heartbeat."""
-    monkeypatch.setattr("jamcore.control.client.QUESTION_S", 0.5)
-    monkeypatch.setattr("jamcore.control.client.SILENCE_S", 0.5)
-    tmp_path.chmod(0o700)
-    with HELPERS.fake_running(tmp_path) as process:
-        client = JamClient(Reach(tmp_path, environ={}))
-        request = RoomRequest(id=SystemIds().uuid(), provider="codex")
-        room = str((await client.create_room(request)).room.id)
-        await client.say(room, TurnRequest(id=SystemIds().uuid(), text="hi"))
-        seen: list[int] = []
-
-        async def watch() -> None:
-            async for event in client.events(room):
-                seen.append(event.seq)
-                process.send_signal(signal.SIGSTOP)
-
-        with pytest.raises(NoAnswerError) as stuck:
-            await watch()
-        assert seen
-        assert stuck.value.pid == str(process.pid)
-        for follow in (True, False):
-            with pytest.raises(NoAnswerError):
-                await anext(client.events(room, follow=follow))
-        process.send_signal(signal.SIGCONT)
-        assert [event async for event in client.events(room, follow=False)]
-
-
-def test_force_asks_first(tmp_path: Path) -> None:
-    """A daemon that can end by itself does."""
-    tmp_path.chmod(0o700)
-    with HELPERS.fake_running(tmp_path) as process:
-        assert HELPERS.program(tmp_path, "daemon", "stop", "--force").out == "The daemon has ended.\n"
-        assert process.wait(0.5) == 0
-
-
-def test_force_hits_no_other_process(tmp_path: Path) -> None:
-    """An address that names another process, while the daemon listens and after it has gone."""
-    tmp_path.chmod(0o700)
-    record = tmp_path / "daemon.json"
-    with subprocess.Popen(["/bin/sleep", "60"]) as bystander:
-        try:
-            with HELPERS.fake_running(tmp_path) as process:
-                forged = json.dumps({**json.loads(record.read_bytes()), "pid": bystander.pid})
-                record.write_text(forged)
-                refused = HELPERS.program(tmp_path, "daemon", "stop", "--force")
-                assert refused.status == Exit.UNREACHABLE
-                assert "who listens is not process" in refused.err
-                assert process.poll() is None
-            record.write_text(forged)
-            assert HELPERS.program(tmp_path, "daemon", "stop", "--force").out == "The daemon was not running.\n"
-            assert bystander.poll() is None
-        finally:
-            bystander.kill()
-
-
-def test_the_daemon_is_stopped_and_waited_for(tmp_path: Path) -> None:
-    """After the command the process has ended; stopping it again is fine; status 5 says that it does not run."""
-    tmp_path.chmod(0o700)
-    with HELPERS.fake_running(tmp_path) as process:
-        stopped = HELPERS.program(tmp_path, "daemon", "stop")
-        assert (stopped.status, stopped.out) == (0, "The daemon has ended.\n")
-        assert process.wait(0.5) == 0
-        assert HELPERS.program(tmp_path, "daemon", "stop", "--json").json == {"stopped": False, "running": False}
-        gone = HELPERS.program(tmp_path, "daemon", "status")
-        assert gone.status == Exit.UNREACHABLE
-        assert "daemon.not_running" in gone.err
-        assert HELPERS.program(tmp_path, "daemon", "status", "--json").json["running"] is False
-
-
 @pytest.mark.parametrize("words", [["ls"], ["room", "ls", "--json"]])
 def test_a_list_needs_neither_records_nor_an_event_loop(home: Path, words: list[str]) -> None:
     """What it does not import is what makes it quick; a daemon that runs answers it over a plain socket."""
@@ -398,4 +284,4 @@ def test_a_list_needs_neither_records_nor_an_event_loop(home: Path, words: list[
         check=True,
     )
     assert done.stderr.splitlines()[-1] == "[]"
-    assert done.stdout == HELPERS.program(home, *words, "--app-directory", str(home)).out, "the way with typer prints the same"
+    assert done.stdout == program(home, *words, "--app-directory", str(home)).out, "the way with typer prints the same"
