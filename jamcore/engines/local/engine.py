@@ -81,7 +81,7 @@ class LocalEngine:
     async def start(self, name: str) -> None:
         """See the port."""
         async with self._lock(name):
-            if name not in self._running:
+            if await self._settled(name) is None:
                 await self._start(self._need(name))
 
     async def stop(self, name: str) -> None:
@@ -100,7 +100,7 @@ class LocalEngine:
 
     async def presence(self, name: str) -> Presence:
         """See the port. What outlived its daemon is running, until somebody stops it."""
-        if name in self._running:
+        if await self._settled(name) is not None:
             return Presence.RUNNING
         record = self._records.read(name)
         if record is None:
@@ -171,6 +171,15 @@ class LocalEngine:
             self._running.pop(name, None)
             del self._ended[name]
             ended.set()
+
+    async def _settled(self, name: str) -> LocalSandbox | None:
+        """Return the running sandbox. One whose supervisor has ended is no longer: it is waited for until nothing of it is left."""
+        sandbox, ended = self._running.get(name), self._ended.get(name)
+        if sandbox is None or not sandbox.gone.is_set():
+            return sandbox
+        if ended is not None:
+            await ended.wait()
+        return None
 
     async def _halt(self, name: str) -> None:
         sandbox, ended = self._running.get(name), self._ended.get(name)
