@@ -13,9 +13,10 @@ import anyio
 from jamcore.daemon.resolve import Resolver
 from jamcore.daemon.views import BoundRoom, RoomRecords, bound_room, room_records
 from jamcore.domain.errors import InvalidInputError, RefusalError
-from jamcore.domain.events import RoomEvent, TurnStateChanged, UserSaid
+from jamcore.domain.events import RoomEvent, SessionNotice, TurnStateChanged, UserSaid
 from jamcore.domain.limits import TURN_TEXT_CHARACTERS
 from jamcore.domain.requests import RoomRequest, RoomView, SessionInspection, StopResult, TurnRequest
+from jamcore.domain.sandboxes import Isolation
 from jamcore.domain.sessions import TURN, Turn, TurnState
 from jamcore.runtime.allocator import Allocator, require_same_request
 from jamcore.runtime.feed import RoomFeed
@@ -29,6 +30,13 @@ from jamcore.store import Repos, Store
 from jamcore.system.clock import Clock
 
 Outcome = Literal["parked", "left", "already-parked"]
+
+
+NOT_ISOLATED = SessionNotice(
+    code="engine.no_isolation",
+    detail="nothing isolates this agent: it runs on the machine as the daemon's user, and can read and change everything that user can",
+)
+"""Said once in each room of host processes, so that whoever comes to it later reads it too (CAP-1)."""
 
 
 @dataclass(eq=False)
@@ -88,6 +96,8 @@ class Rooms:
                 with self._gate.until_stop("make a room"):
                     resolved = await self._resolver.resolve(request)
                 allocation = await self._allocator.allocate(resolved)
+                if resolved.engine.isolation is Isolation.NONE:
+                    await self._feed.append(allocation.room.id, None, [NOT_ISOLATED])
                 await self._provisioner.provision(allocation.operation.id)
         return await self.resume(str(request.id))
 

@@ -120,6 +120,8 @@ class RuntimeRequest(Record):
     expected_version: str | None
     shutdown_s: float = CHILD_SHUTDOWN_S
     """How long the program may take to end by itself after its input was closed."""
+    isolated: bool = True
+    """Whether a sandbox stands between the program and the machine. Without one it is for the plugin to be careful, and to say so."""
 
 
 class ThreadRequest(Record):

@@ -18,6 +18,7 @@ from jamcore.domain.cells import Ability
 from jamcore.domain.plan import GUEST_HOME, RELAY_URL, STATE_ROOT, TOOLS_ROOT, ModelEndpoint, Plan
 from jamcore.domain.provider_rules import plan_context
 from jamcore.domain.providers import RuntimeRequest
+from jamcore.domain.sandboxes import Isolation
 from jamcore.engines.port import Engine
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.plugins.runtime import ProviderRuntime
@@ -162,4 +163,5 @@ class BringUp:
             start_directory=view.path(GUEST_HOME),
             expected_version=self.plan.toolchain.version if self.plan.toolchain else None,
             shutdown_s=self.preparer.limits.child_shutdown_s,
+            isolated=self.engine.isolation > Isolation.NONE,
         )

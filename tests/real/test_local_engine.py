@@ -13,6 +13,7 @@ import pytest
 
 from jamcore.control.client import JamClient
 from jamcore.domain import layout
+from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.requests import EndpointChoice, RoomRequest
 from jamcore.domain.sessions import TurnState
 from jamcore.engines.local.marks import carriers
@@ -20,7 +21,7 @@ from jamcore.engines.supervised.records import SandboxRecords
 from jamcore.system.files import Files
 from jamcore.testing.daemon import DaemonChild, running_daemon
 from jamcore.testing.guards import settle
-from jamcore.testing.rooms import ask, cloned, managed, new_id, running
+from jamcore.testing.rooms import ask, cloned, managed, new_id, running, said_in_room
 from jamcore.testing.servers.history import UserText, conversation
 from jamcore.testing.servers.responses import ResponsesServer, Script
 
@@ -52,6 +53,7 @@ async def test_a_room_works_is_killed_and_comes_back(daemon: DaemonChild, app: P
     async with running_daemon(daemon) as client:
         room = await client.create_room(local(model.base_url))
         assert (room.host.engine, room.isolation) == ("local", "none")
+        assert [code for code, _ in await said_in_room(client, room)].count("engine.no_isolation") == 1
         turn = await ask(client, room, "Write the file")
         assert turn.state is TurnState.CAPTURED
         account = (await client.health()).daemon_id
@@ -129,6 +131,15 @@ async def test_a_private_clone_and_its_change_request(
     change = await client.build_change(str(room.room.id), new_id())
     assert [changed.path for changed in change.paths] == ["made.txt"]
     assert sorted(path.name for path in source.iterdir()) == [".git", "a.txt"]
+
+
+@pytest.mark.guarantee("CAP-7", "ENG-6")
+async def test_work_in_place(client: JamClient, model: ResponsesServer, repository: Callable[[Path], Path], tmp_path: Path) -> None:
+    """The agent edits the person's own directory."""
+    source = repository(tmp_path / "repository")
+    room = await client.create_room(local(model.base_url, workspace=WorkspaceSource.DIRECT_HOST, path=str(source)))
+    assert (await ask(client, room, "Write the file")).state is TurnState.CAPTURED
+    assert (source / "made.txt").read_text() == "made by the agent\n"
 
 
 @pytest.mark.guarantee("PLAN-4")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jam_codex.config import arguments, thread_settings
+from jam_codex.config import arguments, thread_settings, turn_settings
 from jam_codex.description import SHARED_SEATS, check_credentials, place_session
 from jam_codex.failures import Failure, classify
 from jam_codex.pins import RESUMES, TOOLCHAIN, VERSION
@@ -134,6 +134,18 @@ def test_a_model_is_sent_only_when_a_person_chose_one() -> None:
     """Without a choice Codex uses its own default."""
     assert "model" not in thread_settings(ThreadRequest(cwd="/w"))
     assert thread_settings(ThreadRequest(cwd="/w", model="m"))["model"] == "m"
+
+
+@pytest.mark.guarantee("CAP-1")
+def test_the_agent_is_told_whether_a_sandbox_is_around_it() -> None:
+    """As a host process it must not rely on one, and Codex must not believe in one."""
+    request = ThreadRequest(cwd="/w")
+    told = {each: str(thread_settings(request, isolated=each)["developerInstructions"]) for each in (True, False)}
+    assert "inside a sandbox" in told[True]
+    assert "inside a sandbox" not in told[False]
+    assert "No sandbox stands between you and this machine" in told[False]
+    assert turn_settings(isolated=True)["sandboxPolicy"] == {"type": "externalSandbox", "networkAccess": "restricted"}
+    assert turn_settings(isolated=False)["sandboxPolicy"] == {"type": "dangerFullAccess"}
 
 
 @pytest.mark.guarantee("CAP-3")

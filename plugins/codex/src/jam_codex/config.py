@@ -26,7 +26,11 @@ STREAM_IDLE_MS = 300_000
 INSTRUCTIONS = (
     "The files of this workspace were not read for you: before you change anything, read AGENTS.md at the root of the repository, "
     "and in the directories you work in, where there is one, and follow it. "
-    "You run inside a sandbox whose only network is the model endpoint."
+)
+SANDBOXED = "You run inside a sandbox whose only network is the model endpoint."
+EXPOSED = (
+    "No sandbox stands between you and this machine: you run as the person who uses it. Change nothing outside this workspace, and look at "
+    "nothing there, unless the person asks for exactly that."
 )
 """Codex loads AGENTS.md only for a project that it trusts, and a trusted project's ``.codex/config.toml`` is obeyed too: a broken one
 then refuses the thread, also on resume. An agent must not be able to lock itself out, so no project is trusted (CONT-1)."""
@@ -76,8 +80,13 @@ def arguments(request: RuntimeRequest) -> tuple[str, ...]:
     return (f"{request.tools_root}/bin/codex", "app-server", *flags)
 
 
-def thread_settings(request: ThreadRequest) -> dict[str, object]:
-    """Return what ``thread/start`` and ``thread/resume`` have in common."""
+def thread_settings(request: ThreadRequest, *, isolated: bool = True) -> dict[str, object]:
+    """Return what ``thread/start`` and ``thread/resume`` have in common.
+
+    Args:
+        request: What the thread needs.
+        isolated: Whether Jam's sandbox is around the program; the agent is told.
+    """
     cwd = PurePosixPath(request.cwd)
     # The project is the working directory or the repository above it, whichever Codex finds.
     untrusted = {str(path): {"trust_level": "untrusted"} for path in (cwd, *cwd.parents)}
@@ -85,15 +94,16 @@ def thread_settings(request: ThreadRequest) -> dict[str, object]:
         "cwd": request.cwd,
         "approvalPolicy": POLICIES[request.approvals],
         "sandbox": "danger-full-access",
-        "developerInstructions": INSTRUCTIONS,
+        "developerInstructions": INSTRUCTIONS + (SANDBOXED if isolated else EXPOSED),
         "config": {"projects": untrusted},
     }
     return settings if request.model is None else {**settings, "model": request.model}
 
 
-def turn_settings() -> dict[str, object]:
-    """Return what each ``turn/start`` says besides the text: the sandbox is somebody else's, and its network is restricted."""
-    return {"sandboxPolicy": {"type": "externalSandbox", "networkAccess": "restricted"}}
+def turn_settings(*, isolated: bool = True) -> dict[str, object]:
+    """Return what each ``turn/start`` says besides the text: the sandbox is somebody else's, its network restricted; or none is there."""
+    around = {"type": "externalSandbox", "networkAccess": "restricted"}
+    return {"sandboxPolicy": around if isolated else {"type": "dangerFullAccess"}}
 
 
 def _toml(value: object) -> str:

@@ -25,7 +25,7 @@ async def open_codex(request: RuntimeRequest, launcher: GuestLauncher) -> AsyncI
     # It starts in a fixed guest directory; each thread brings its own (SHARE-5).
     process = await launcher.start(arguments(request), cwd=request.start_directory, environment=environment(request.state_root))
     try:
-        runtime = CodexRuntime()
+        runtime = CodexRuntime(isolated=request.isolated)
         client = LineClient.over(process, provider=NAME, notified=runtime.notified, asked=runtime.asked, ended=runtime.ended)
         async with client:
             try:

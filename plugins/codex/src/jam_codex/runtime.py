@@ -86,7 +86,8 @@ def _thread(identity: str, request: ThreadRequest) -> _Thread:
 class CodexRuntime:
     """See :class:`jamcore.api.ProviderRuntime`. Made by :func:`jam_codex.opening.open_codex`, which owns the connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, isolated: bool = True) -> None:
+        self._isolated = isolated
         self._client: LineClient | None = None
         self._version = ""
         self._threads: dict[str, _Thread] = {}
@@ -122,13 +123,14 @@ class CodexRuntime:
 
     async def open_thread(self, request: ThreadRequest) -> ThreadState:
         """See :class:`jamcore.api.ProviderRuntime`. Codex writes nothing before the first turn: until then nothing can be resumed."""
-        identity = thread_of(await self._ask(Ask.THREAD_START, thread_settings(request)))
+        identity = thread_of(await self._ask(Ask.THREAD_START, thread_settings(request, isolated=self._isolated)))
         self._threads[identity] = _thread(identity, request)
         return ThreadState(identity=identity)
 
     async def resume_thread(self, identity: ProviderIdentity, request: ThreadRequest) -> ThreadState:
         """See :class:`jamcore.api.ProviderRuntime`. Nothing here ever starts a thread (CONT-1)."""
-        answer = await self._ask(Ask.THREAD_RESUME, {"threadId": identity, "excludeTurns": True, **thread_settings(request)})
+        settings = thread_settings(request, isolated=self._isolated)
+        answer = await self._ask(Ask.THREAD_RESUME, {"threadId": identity, "excludeTurns": True, **settings})
         reported = thread_of(answer)
         turns = await self._turns(reported)
         self._threads[reported] = _thread(reported, request)
@@ -213,7 +215,7 @@ class CodexRuntime:
         return thread
 
     async def _start(self, thread: _Thread, turn: Turn, text: str) -> None:
-        message = {"threadId": thread.identity, "input": [{"type": "text", "text": text}], **turn_settings()}
+        message = {"threadId": thread.identity, "input": [{"type": "text", "text": text}], **turn_settings(isolated=self._isolated)}
         try:
             with anyio.CancelScope(shield=True):
                 turn.begins(turn_of(await self._ask(Ask.TURN_START, message, START_S)))
