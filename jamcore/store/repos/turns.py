@@ -82,11 +82,6 @@ class Turns(Repository):
         if done.rowcount != 1:
             raise NotFoundError(kind=self.kind, ref=str(identifier))
 
-    def unfinished(self) -> tuple[Turn, ...]:
-        """Return all turns that are accepted, running, or completed and not captured, by session and order of acceptance."""
-        rows = self._rows(TURNS.c.state.in_(UNFINISHED), order=[TURNS.c.session_id, TURNS.c.seq])
-        return tuple(read_row(Turn, row) for row in rows)
-
     def of_session(self, session: UUID) -> tuple[Turn, ...]:
         """Return a session's turns, in the order in which they were accepted."""
         rows = self._rows(TURNS.c.session_id == session, order=[TURNS.c.seq])
