@@ -67,7 +67,7 @@ def test_everything_is_seen_at_its_host_path(tmp_path: Path) -> None:
     assert view.path("/jam/state/good/a") == str(app / layout.provider_state(plans.HOST, "good") / "a")
     assert view.path(f"{GUEST_HOME}/.cache") == str(app / DISK / "home/.cache")
     assert view.path("/jam/reference/docs") == str(reference)
-    for path in ("/usr/bin/env", "/jam/workers", "/home/agents", "/jam"):
+    for path in ("/usr/bin/env", "/jam/workers", f"{GUEST_HOME}s", "/jam"):
         assert view.path(path) == path
     spec = spec_of(plan, app, abilities=ON_HOST.abilities)
     assert [mount.guest_path for mount in spec.mounts] == [mount.host_path for mount in spec.mounts]
