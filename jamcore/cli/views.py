@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -11,6 +12,8 @@ from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Placement
 from jamcore.domain.changes import PATCH, ChangeDecision, ChangeRequest, Verdict
 from jamcore.domain.requests import RoomView
+from jamcore.domain.resources import limits_in_words
+from jamcore.domain.sandboxes import Resources
 from jamcore.domain.sessions import Turn
 from jamcore.domain.shared_hosts import ONE_TRUST_DOMAIN
 
@@ -37,6 +40,7 @@ def show_room(output: Output, view: RoomView) -> None:
             ("engine", view.host.engine),
             ("isolation", view.isolation),
             ("combination", view.host.cell),
+            ("limits", _limits(view.host.plan_json)),
             ("state", room_state(view)),
             ("workspace", view.workspace.path or view.workspace.guest_path),
             ("started from", view.workspace.commit),
@@ -48,6 +52,11 @@ def show_room(output: Output, view: RoomView) -> None:
         output.note(ONE_TRUST_DOMAIN, "yellow")
     if view.not_parked:
         output.note(f"{view.not_parked}; it is tried again each second", "red")
+
+
+def _limits(plan: str) -> str:
+    """Return the limits of a stored plan in words; the rest of the plan is not needed, and importing it takes time."""
+    return limits_in_words(Resources.model_validate(json.loads(plan).get("resources", {}))) or "none"
 
 
 def show_turns(output: Output, turns: Iterable[Turn]) -> None:

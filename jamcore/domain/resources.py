@@ -124,6 +124,18 @@ def with_defaults(asked: Resources, defaults: Resources) -> Resources:
     return asked.model_copy(update=missing)
 
 
+def limits_in_words(asked: Resources) -> str:
+    """Return limits as a person wrote them: ``cpus 1.5, memory 4G``; empty when there is none."""
+    return ", ".join(f"{limit} {_words(getattr(asked, FIELDS[limit]), limit)}" for limit in demanded(asked))
+
+
+def _words(value: float, limit: Limit) -> str:
+    if limit in (Limit.CPUS, Limit.PIDS):
+        return f"{value:g}"
+    unit = next(name for name, each in reversed(tuple(_UNITS.items())) if value >= each)
+    return f"{value / _UNITS[unit]:.4g}{unit}"
+
+
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?\Z", re.IGNORECASE)
 _UNITS = MappingProxyType({"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40})
 

@@ -154,7 +154,7 @@ def conversation_of(request: RoomRequest) -> Conversation:
             engine=request.engine or "bubblewrap",
             cell=cell,
             sandbox="jam-x",
-            plan_json=request.resources.canonical_json().decode(),  # all of a plan that its tests look at
+            plan_json=f'{{"resources":{request.resources.canonical_json().decode()}}}',  # all of a plan that its tests look at
             state=HostState.ACTIVE,
             daemon_id=UUID(int=7),
             fence_epoch=1,

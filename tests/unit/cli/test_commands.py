@@ -64,7 +64,9 @@ def test_limits_are_words_of_the_command_line(jam: Jam) -> None:
     limits = ("--cpus", "1.5", "--memory", "4G", "--memory-per-process", "2G", "--pids", "400", "--disk", "10G")
     made = jam("room", "new", "codex", *limits, "--json").json
     asked = {"cpus": 1.5, "memory_bytes": 4 << 30, "memory_per_process_bytes": 2 << 30, "processes": 400, "disk_bytes": 10 << 30}
-    assert json.loads(made["host"]["plan_json"]) == asked
+    assert json.loads(made["host"]["plan_json"]) == {"resources": asked}
+    shown = jam("room", "show", made["room"]["name"]).out
+    assert "cpus 1.5, memory 4G, memory-per-process 2G, pids 400, disk 10G" in shown
 
 
 def test_an_answer_goes_to_standard_output_alone(jam: Jam, room: str) -> None:

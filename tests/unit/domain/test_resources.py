@@ -14,6 +14,7 @@ from jamcore.domain.resources import (
     LimitNotHeldError,
     Means,
     demanded,
+    limits_in_words,
     require_held,
     resources,
     size,
@@ -98,6 +99,13 @@ def test_words_become_limits() -> None:
     with pytest.raises(InvalidInputError, match="pids"):
         resources(pids=1)
     assert resources() == Resources()
+
+
+def test_limits_read_as_they_were_written() -> None:
+    """Whole units where there are any, and nothing for nothing."""
+    assert limits_in_words(EVERYTHING) == "cpus 1.5, memory 1G, memory-per-process 1G, pids 100, disk 1G"
+    assert limits_in_words(Resources(memory_bytes=1536 << 20)) == "memory 1.5G"
+    assert limits_in_words(Resources()) == ""
 
 
 @pytest.mark.guarantee("CAP-4")
