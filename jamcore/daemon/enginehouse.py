@@ -101,11 +101,17 @@ class EngineHouse:
 
     async def views(self) -> tuple[EngineView, ...]:
         """Return every engine as a client sees it, strongest first, and which one a request without an engine gets."""
-        try:
-            chosen = (await self.choose(None)).name
-        except EngineUnavailableError:
-            chosen = ""
-        return tuple(_view(health, self.isolation(health.engine), chosen) for health in await self._sorted_health())
+        return self.views_of(await self.health())
+
+    def views_of(self, healths: tuple[EngineHealth, ...]) -> tuple[EngineView, ...]:
+        """Return the views of engines whose health was just asked: what :meth:`choose` would answer, without asking again."""
+        strongest = sorted(healths, key=lambda health: (-self._strength(health.engine), health.engine))
+        usable = [health.engine for health in strongest if health.usable]
+        if self._sandboxing and self._preferred:
+            chosen = self._preferred if self._preferred in usable else ""
+        else:
+            chosen = next((name for name in usable if self.serves_unnamed(name)), "")
+        return tuple(_view(health, self.isolation(health.engine), chosen) for health in strongest)
 
     def all(self) -> tuple[Engine, ...]:
         """Return every open engine."""
@@ -115,10 +121,9 @@ class EngineHouse:
         """Return what became of each engine plugin when it was loaded."""
         return self._reports
 
-    async def _sorted_health(self) -> list[EngineHealth]:
-        weakest = len(Isolation)
-        strength = {engine.name: weakest - engine.isolation for engine in self._engines.values()}
-        return sorted(await self.health(), key=lambda health: (strength.get(health.engine, weakest + 1), health.engine))
+    def _strength(self, name: str) -> int:
+        engine = self._engines.get(name)
+        return -1 if engine is None else int(engine.isolation)
 
     async def _probe(self, engine: Engine) -> EngineHealth:
         with anyio.move_on_after(self._probe_within_s):
@@ -127,7 +132,7 @@ class EngineHouse:
 
     def _strongest_first(self) -> tuple[Engine, ...]:
         fitting = (engine for name, engine in self._engines.items() if self.serves_unnamed(name))
-        return tuple(sorted(fitting, key=lambda engine: engine.isolation, reverse=True))
+        return tuple(sorted(fitting, key=lambda engine: (-engine.isolation, engine.name)))
 
 
 async def open_engines(

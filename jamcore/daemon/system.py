@@ -13,7 +13,7 @@ from jamcore.daemon.options import DaemonOptions
 from jamcore.domain.ids import DaemonId
 from jamcore.domain.providers import ToolchainMissingError
 from jamcore.domain.requests import DoctorReport, EngineView, FindingView, Health
-from jamcore.domain.sandboxes import Finding
+from jamcore.domain.sandboxes import Finding, Isolation
 from jamcore.plugins.manager import ProviderManager
 from jamcore.runtime.leases import Leases
 from jamcore.sandbox.toolchain import Toolchains
@@ -64,10 +64,11 @@ class SystemStatus:
     async def doctor(self) -> DoctorReport:
         """Look at everything; healthy means that at least one provider can run in at least one engine."""
         findings = [self._disk(), await self._git()]
-        usable = False
-        for health in await self._engines.health():
-            usable = usable or (health.usable and self._engines.serves_unnamed(health.engine))
+        healths = await self._engines.health()
+        for health in healths:
             findings.extend(health.findings)
+        engines = self._engines.views_of(healths)
+        findings.append(self._sandboxing(engines))
         loaded = False
         for report in self._plugins.reports():
             loaded = loaded or report.state == "loaded"
@@ -86,7 +87,7 @@ class SystemStatus:
             for problem in self._problems
         )
         views = tuple(FindingView(subject=f.subject, ok=f.ok, detail=f.detail, hint=f.hint) for f in findings)
-        return DoctorReport(healthy=usable and loaded, findings=views)
+        return DoctorReport(healthy=loaded and any(engine.default for engine in engines), findings=views, engines=engines)
 
     async def engines(self) -> tuple[EngineView, ...]:
         """Return every engine."""
@@ -103,6 +104,17 @@ class SystemStatus:
     def remember(self, problems: tuple[str, ...]) -> None:
         """Keep what start-up met, for the doctor."""
         self._problems = problems
+
+    def _sandboxing(self, engines: tuple[EngineView, ...]) -> Finding:
+        """Say what a room gets that names no engine, plainly when that is no sandbox (CAP-1)."""
+        chosen = next((engine for engine in engines if engine.default), None)
+        if chosen is None:
+            detail, hint = "a room that names no engine is refused", "Mend an engine above, or name one: `--engine NAME`."
+        elif chosen.isolation == Isolation.NONE.name.lower():
+            detail, hint = f"a room that names no engine runs in {chosen.name}: nothing isolates its agent", ""
+        else:
+            detail, hint = f"a room that names no engine runs in {chosen.name} (isolation: {chosen.isolation})", ""
+        return Finding(subject="sandboxing", ok=chosen is not None, detail=detail, hint=hint)
 
     def _disk(self) -> Finding:
         free = self._options.files.free_bytes(self._options.app)

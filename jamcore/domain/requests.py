@@ -123,13 +123,6 @@ class FindingView(Record):
     hint: str
 
 
-class DoctorReport(Record):
-    """What this machine can do, and what to do about each gap."""
-
-    healthy: bool
-    findings: tuple[FindingView, ...]
-
-
 class EngineView(Record):
     """One engine: what stands between its guests and the host, whether it works here, and whether a request without an engine gets it."""
 
@@ -139,6 +132,14 @@ class EngineView(Record):
     default: bool
     detail: str
     hint: str
+
+
+class DoctorReport(Record):
+    """What this machine can do, and what to do about each gap; every engine, strongest first."""
+
+    healthy: bool
+    findings: tuple[FindingView, ...]
+    engines: tuple[EngineView, ...] = ()
 
 
 class CellRow(Record):

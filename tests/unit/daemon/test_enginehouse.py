@@ -117,7 +117,7 @@ class Whole(Broken):
         """Find its directories."""
         assert context.root.is_dir()
         assert context.runtime.is_dir()
-        yield cast("Engine", SPACES)
+        yield cast("Engine", Probed("whole", Isolation.NAMESPACE))
 
 
 class Registry(EngineRegistry):
@@ -133,10 +133,24 @@ async def test_an_engine_that_cannot_be_opened_stops_nothing(tmp_path: Path) -> 
     """The daemon starts with the others; the doctor and whoever names it learn why."""
     async with AsyncExitStack() as stack:
         made = await open_engines(stack, Registry(), tmp_path, files=Files(), preferred=None, sandboxing=True)
-        assert [engine.name for engine in made.all()] == ["spaces"]
+        assert [engine.name for engine in made.all()] == ["whole"]
         found = {health.engine: health for health in await made.health()}
         assert not found["broken"].usable
         assert "no broken here" in found["broken"].findings[0].detail
         with pytest.raises(EngineUnavailableError, match="no broken here"):
             made.get("broken")
         assert [view.usable for view in await made.views()] == [True, False]
+
+
+@pytest.mark.guarantee("ENG-4")
+async def test_what_is_shown_as_chosen_is_what_is_chosen() -> None:
+    """For every set of engines and every setting: the list of engines asks each once and foretells the choice."""
+    for engines in ((PLAIN, SPACES, MACHINE), (PLAIN, ABSENT), (SPACES, ABSENT), (PLAIN,), ()):
+        for sandboxing in (True, False):
+            for preferred in (None, "spaces", "plain", "absent", "nowhere"):
+                made = house(*engines, preferred=preferred, sandboxing=sandboxing)
+                try:
+                    chosen = [(await made.choose(None)).name]
+                except EngineUnavailableError:
+                    chosen = []
+                assert [view.name for view in await made.views() if view.default] == chosen
