@@ -35,7 +35,7 @@ from jamcore.testing.rooms import ask, managed, new_id
 from jamcore.testing.servers.history import AssistantText, Item, contains_in_order
 from jamcore.testing.servers.responses import ResponsesServer, Script, held_at
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged, pytest.mark.needs("codex", "bubblewrap"), pytest.mark.timeout(600)]
 
 SEED_VARIABLE = "JAM_KILL_SEED"
 ROOMS = 3
@@ -136,23 +136,8 @@ class World:
 
     async def play(self, round_: Round) -> None:
         """Play one round."""
-        turns: dict[int, Turn] = {}
-        for told, exchange in zip(self.told, round_.exchanges, strict=True):
-            if exchange is not None:
-                turns[told.number] = await self.client.say(told.ref, TurnRequest(id=new_id(), text=exchange.said))
-        for exchange in filter(None, round_.exchanges):
-            await self.model.wait_for(held_at(exchange.gate), LIMIT_S)
-        if round_.coming_up:
-            for told in self.told:
-                await self.client.stop(told.ref)
-            async with anyio.create_task_group() as tasks:
-                for told in self.told:
-                    tasks.start_soon(self._try_resume, told)
-                await self._strike(round_.victim)  # who had not begun yet brings the host up anew
-        else:
-            await self._strike(round_.victim)
-            for told in self.told:
-                await parked(self.client, told.ref)
+        turns = await self._to_the_moment(round_)
+        await (self._strike_coming_up(round_.victim) if round_.coming_up else self._strike_live(round_.victim))
         for exchange in filter(None, round_.exchanges):
             self.model.release(exchange.gate)
         await self.each(self._come_back)
@@ -160,6 +145,31 @@ class World:
             if exchange is not None:
                 await self._judge(told, exchange, turns[told.number])
         await self.each(lambda told: self._ask(told, round_.questions[told.number]))
+
+    async def _to_the_moment(self, round_: Round) -> dict[int, Turn]:
+        """Let every busy room stand still at its place, and return the turns that run then."""
+        turns: dict[int, Turn] = {}
+        for told, exchange in zip(self.told, round_.exchanges, strict=True):
+            if exchange is not None:
+                turns[told.number] = await self.client.say(told.ref, TurnRequest(id=new_id(), text=exchange.said))
+        for held in filter(None, round_.exchanges):
+            await self.model.wait_for(held_at(held.gate), LIMIT_S)
+        return turns
+
+    async def _strike_coming_up(self, victim: Victim) -> None:
+        """Kill while all rooms are being brought back. Whoever had not begun yet brings the host up anew."""
+        for told in self.told:
+            await self.client.stop(told.ref)
+        async with anyio.create_task_group() as tasks:
+            for told in self.told:
+                tasks.start_soon(self._try_resume, told)
+            await self._strike(victim)
+
+    async def _strike_live(self, victim: Victim) -> None:
+        """Kill while all rooms are live, and wait until they are not."""
+        await self._strike(victim)
+        for told in self.told:
+            await parked(self.client, told.ref)
 
     async def _strike(self, victim: Victim) -> None:
         await until(
