@@ -138,8 +138,8 @@ class World:
         """Play one round."""
         turns = await self._to_the_moment(round_)
         await (self._strike_coming_up(round_.victim) if round_.coming_up else self._strike_live(round_.victim))
-        for exchange in filter(None, round_.exchanges):
-            self.model.release(exchange.gate)
+        for held in filter(None, round_.exchanges):
+            self.model.release(held.gate)
         await self.each(self._come_back)
         for told, exchange in zip(self.told, round_.exchanges, strict=True):
             if exchange is not None:
