@@ -15,9 +15,11 @@ from jamcore.domain import layout
 from jamcore.domain.plan import (
     GUEST_HOME,
     RELAY_URL,
+    STATE_ROOT,
     AppPath,
     ClonePlan,
     GuestPaths,
+    MountRole,
     Plan,
     PlanContext,
     PlanMount,
@@ -66,6 +68,24 @@ def guest_view(plan: Plan, app_root: Path, *, relay_url: str = RELAY_URL) -> Gue
         return GuestView((), relay_url)
     places = sorted(_places(plan, app_root.resolve()), key=lambda place: len(place[0]), reverse=True)
     return GuestView(tuple(places), relay_url)
+
+
+def extra_links(plan: Plan, view: GuestView) -> Pairs:
+    """Return where a guest expects the provider's extra directories, and where they lie, if those are not one place.
+
+    A provider knows its home and its state root and builds the rest itself; nothing is mounted for a guest that sees host paths, so what
+    it expects elsewhere is reached by a link.
+    """
+    if plan.paths is GuestPaths.FIXED:
+        return ()
+    roots = (GUEST_HOME, f"{STATE_ROOT}/{plan.provider}")
+    found = []
+    for mount in plan.mounts:
+        root = next((root for root in roots if mount.guest_path.startswith(f"{root}/")), None)
+        if mount.role is MountRole.EXTRA and root is not None:
+            expected = view.path(root) + mount.guest_path[len(root) :]
+            found.append((expected, view.path(mount.guest_path)))
+    return tuple(pair for pair in found if pair[0] != pair[1])
 
 
 def _places(plan: Plan, root: Path) -> Iterator[tuple[str, str]]:

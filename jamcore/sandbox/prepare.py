@@ -25,7 +25,7 @@ from jamcore.engines.port import Reaches
 from jamcore.sandbox.ensure import Approve, Ensured, Renewal, ensure_created
 from jamcore.sandbox.environment import guest_environment
 from jamcore.sandbox.ownership import Ownership
-from jamcore.sandbox.places import GuestView, guest_view
+from jamcore.sandbox.places import GuestView, extra_links, guest_view
 from jamcore.sandbox.prepared import Door, EndpointRoute, Gate, NetworkPolicy, PreparationMismatchError, PreparedExec
 from jamcore.sandbox.specification import spec_of
 from jamcore.sandbox.state_files import StateTree
@@ -34,6 +34,12 @@ from jamcore.system.files import Files
 from jamcore.system.ids import IdSource
 
 _MAKE_DIRECTORIES = 'umask 077 && mkdir -p -- "$@"'
+MAKE_LINKS = """umask 077
+while [ $# -gt 1 ]; do
+  { [ -L "$1" ] || [ ! -e "$1" ]; } && mkdir -p -- "$(dirname -- "$1")" && ln -sfn -- "$2" "$1" || exit 4
+  shift 2
+done"""
+"""Links from where the guest expects a directory to where it lies; what is no link is never replaced."""
 _READABLE = 'for d; do [ -d "$d" ] && [ -r "$d" ] && [ -x "$d" ] || exit 3; done'
 
 
@@ -248,6 +254,9 @@ async def _make_guest_directories(preparer: Preparer, work: _Work) -> None:
     paths = tuple(work.view.path(f"{GUEST_HOME}/{name}") for name in work.request.contribution.guest_directories)
     if paths and (code := await _shell(preparer, work, _MAKE_DIRECTORIES, paths)) != 0:
         raise PreparationFailedError(sandbox=work.plan.name, step="guest-directories", detail=f"mkdir ended with code {code}")
+    links = tuple(path for pair in extra_links(work.plan, work.view) for path in pair)
+    if links and (code := await _shell(preparer, work, MAKE_LINKS, links)) != 0:
+        raise PreparationFailedError(sandbox=work.plan.name, step="guest-directories", detail=f"ln ended with code {code}")
 
 
 async def _check_references(preparer: Preparer, work: _Work) -> None:

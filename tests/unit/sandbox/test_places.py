@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ from hypothesis import strategies as st
 
 from jamcore.domain import layout
 from jamcore.domain.cells import ON_THE_HOST, Ability, Cell, Configuration, Placement, WorkspaceSource
-from jamcore.domain.plan import GUEST_HOME, RELAY_URL, GuestPaths, Plan
+from jamcore.domain.plan import GUEST_HOME, RELAY_URL, ExtraMount, GuestPaths, Plan
 from jamcore.domain.provider_rules import plan_context
-from jamcore.domain.sandboxes import Isolation
-from jamcore.sandbox.places import GuestView, guest_view
+from jamcore.domain.sandboxes import Access, Isolation
+from jamcore.sandbox.places import GuestView, extra_links, guest_view
 from jamcore.sandbox.planning import EngineFacts, ReferenceFolder, session_directory
+from jamcore.sandbox.prepare import MAKE_LINKS
 from jamcore.sandbox.specification import spec_of
 from jamcore.testing.doubles import plans
+from jamcore.testing.doubles.providers import CONTRIBUTION
 
 pytestmark = pytest.mark.guarantee("PLAN-4")
 
@@ -129,6 +132,43 @@ def test_a_plugin_hears_the_same_places(tmp_path: Path) -> None:
     told = guest_view(plan, tmp_path, relay_url="http://127.0.0.1:1/w").context(plan_context("good", plan.cell, ON_HOST.abilities))
     assert told.state_root == str(tmp_path / layout.provider_state(plans.HOST, "good"))
     assert (told.home, told.relay_url) == (str(tmp_path / DISK / "home"), "http://127.0.0.1:1/w")
+
+
+def with_extra(subdirectory: str, guest_path: str, engine: EngineFacts) -> Plan:
+    extra = ExtraMount(subdirectory=subdirectory, guest_path=guest_path, access=Access.READ_WRITE)
+    return plans.plan(engine=engine, contribution=CONTRIBUTION.model_copy(update={"extra_mounts": (extra,)}))
+
+
+@pytest.mark.guarantee("PLAN-5")
+def test_extra_directories_are_linked_where_the_provider_expects_them(tmp_path: Path) -> None:
+    """Below the home by a link; below the state root they lie where they are; and fixed paths need none."""
+    state = tmp_path / layout.provider_state(plans.HOST, "good")
+    plan = with_extra("cache", f"{GUEST_HOME}/.cache/good", ON_HOST)
+    expected = (str(tmp_path / DISK / "home/.cache/good"), str(state / "cache"))
+    assert extra_links(plan, guest_view(plan, tmp_path)) == (expected,)
+    same = with_extra("cache", "/jam/state/good/cache", ON_HOST)
+    assert extra_links(same, guest_view(same, tmp_path)) == ()
+    own_home = with_extra("cache", f"{GUEST_HOME}/.cache/good", HOST_MOUNTS)
+    assert extra_links(own_home, guest_view(own_home, tmp_path)) == ((f"{GUEST_HOME}/.cache/good", str(state / "cache")),)
+    fixed = with_extra("cache", f"{GUEST_HOME}/.cache/good", plans.ALL_ABLE)
+    assert extra_links(fixed, guest_view(fixed, tmp_path)) == ()
+
+
+def test_links_are_made_again_and_replace_nothing_else(tmp_path: Path) -> None:
+    """The script of the preparation: idempotent, follows a moved target, and leaves a directory of the guest's alone."""
+    place, target, moved = tmp_path / "home/a b/link", tmp_path / "one", tmp_path / "two"
+
+    def make(*pairs: Path) -> int:
+        return subprocess.run(("/bin/sh", "-c", MAKE_LINKS, "x", *map(str, pairs)), check=False, timeout=20).returncode
+
+    for wanted in (target, target, moved):
+        assert make(place, wanted) == 0
+        assert place.readlink() == wanted
+    place.unlink()
+    place.mkdir()
+    assert make(place, target) == 4
+    assert place.is_dir()
+    assert not place.is_symlink()
 
 
 @given(st.text(), st.lists(st.tuples(st.text(), st.text())))
