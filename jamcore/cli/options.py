@@ -34,9 +34,10 @@ ApprovalArgument = Annotated[
     str, typer.Argument(metavar="APPROVAL", help="An approval's id, or 8 or more characters of its beginning or end.")
 ]
 ApprovalsOption = Annotated[
-    ApprovalPolicy,
+    ApprovalPolicy | None,
     typer.Option(
-        "--approvals", help="Whether the agent asks before each command and change of files. The sandbox is the boundary."
+        "--approvals",
+        help="Whether the agent asks before each command and change of files. Default: only where nothing isolates it.",
     ),
 ]
 DetachOption = Annotated[bool, typer.Option("--detach", "-d", help="Return at once; the work goes on in the daemon.")]

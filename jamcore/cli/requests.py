@@ -44,7 +44,7 @@ def room_request(
     configuration: Configuration = Configuration.JAM_MANAGED,
     engine: str | None = None,
     model: str | None = None,
-    approvals: ApprovalPolicy = ApprovalPolicy.NEVER,
+    approvals: ApprovalPolicy | None = None,
     allow_dirty: bool = False,
     choice: EndpointChoice | None = None,
     limits: Resources = NO_LIMITS,

@@ -71,8 +71,7 @@ class Resolver:
         engine = EngineFacts.of(chosen)
         table = self.plugins.table()
         cell = Cell(configuration=request.configuration, workspace=request.workspace, placement=request.placement)
-        if request.approvals is ApprovalPolicy.ASK and not hooks.description.approvals:
-            raise ApprovalsNotOfferedError(provider=request.provider)
+        approvals = _approvals(request, hooks, engine)
         table.require(request.provider, cell, engine=engine.name, abilities=engine.abilities)
         WorkspaceChoice(source=request.workspace, path=request.path).require_complete()
         if cell not in OFFERED:
@@ -89,6 +88,7 @@ class Resolver:
             toolchain=self._toolchain(hooks),
             path=str(facts.root) if facts else self._in_place(request, engine),
             resources=resources,
+            approvals=approvals,
             commit=facts.commit if facts and request.workspace is WorkspaceSource.PRIVATE_HOST_CLONE else None,
         )
 
@@ -124,6 +124,20 @@ class Resolver:
         report = await hooks.check_credentials(await self.credentials.view(spec.name))
         if not report.ready:
             raise CredentialMissingError(credential=spec.name, variables=spec.environment_names)
+
+
+def _approvals(request: RoomRequest, hooks: ProviderHooks, engine: EngineFacts) -> ApprovalPolicy:
+    """Return what the person chose. Who chose nothing is asked where nothing isolates the agent and it can ask; a sandbox is the boundary.
+
+    Raises:
+        ApprovalsNotOfferedError: It is to ask, and cannot.
+    """
+    can = hooks.description.approvals
+    if request.approvals is ApprovalPolicy.ASK and not can:
+        raise ApprovalsNotOfferedError(provider=request.provider)
+    if request.approvals is None:
+        return ApprovalPolicy.ASK if can and engine.isolation is Isolation.NONE else ApprovalPolicy.NEVER
+    return request.approvals
 
 
 async def require_limits(engine: Engine, resources: Resources) -> None:

@@ -32,6 +32,7 @@ class RoomRequest(Record):
     """A new room: the id is the client's, so that a retry is exact (WS-11).
 
     ``agent`` names whose host it is: rooms of one agent may share a host, and the provider's own agent is meant when it is absent.
+    ``approvals`` absent: the agent asks where nothing isolates it, if it can ask.
     """
 
     id: UUID
@@ -45,7 +46,7 @@ class RoomRequest(Record):
     path: str | None = None
     allow_dirty: bool = False
     model: str | None = None
-    approvals: ApprovalPolicy = ApprovalPolicy.NEVER
+    approvals: ApprovalPolicy | None = None
     endpoint: EndpointChoice | None = None
     resources: Resources = Resources()
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
+from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import CellTable, Placement, WorkspaceSource
 from jamcore.domain.errors import ConflictError, InvalidInputError
 from jamcore.domain.host_native import HostNativeWorkspace
@@ -52,6 +53,7 @@ class Resolved:
     path: str | None
     commit: str | None
     resources: Resources = field(default_factory=Resources)
+    approvals: ApprovalPolicy = ApprovalPolicy.NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ class Allocator:
                 state=SessionState.DORMANT,
                 provider_identity=None,
                 model=request.model,
-                approvals=request.approvals,
+                approvals=asked.approvals,
                 created_at=now,
             ),
             workspace=workspace,

@@ -13,6 +13,7 @@ import pytest
 
 from jamcore.control.client import JamClient
 from jamcore.domain import layout
+from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.requests import EndpointChoice, RoomRequest
 from jamcore.domain.sessions import TurnState
@@ -39,7 +40,7 @@ pytestmark = [
 
 def local(origin: str, **more: object) -> RoomRequest:
     """Return the request for a room of host processes."""
-    return managed("codex", origin, engine="local", **more)
+    return managed("codex", origin, engine="local", **{"approvals": ApprovalPolicy.NEVER, **more})
 
 
 def outputs(model: ResponsesServer) -> str:
@@ -126,7 +127,7 @@ async def test_a_private_clone_and_its_change_request(
 ) -> None:
     """The person's checkout is not touched; the change request is the difference that the agent made in its clone."""
     source = repository(tmp_path / "repository")
-    room = await client.create_room(cloned("codex", model.base_url, str(source), engine="local"))
+    room = await client.create_room(cloned("codex", model.base_url, str(source), engine="local", approvals=ApprovalPolicy.NEVER))
     assert (await ask(client, room, "Write the file")).state is TurnState.CAPTURED
     change = await client.build_change(str(room.room.id), new_id())
     assert [changed.path for changed in change.paths] == ["made.txt"]
@@ -167,7 +168,17 @@ async def test_one_setting_decides_for_requests_without_an_engine(
     """Off: as before there were sandboxes. On: a sandbox. The room says which, and the list of engines says it before."""
     async with running_daemon(daemon, JAM_SANDBOXING=sandboxing) as client:
         assert [view.name for view in await client.engines() if view.default] == [engine]
-        room = await client.create_room(managed("codex", model.base_url))
+        room = await client.create_room(managed("codex", model.base_url, approvals=ApprovalPolicy.NEVER))
         assert room.host.engine == engine
         assert (room.isolation == "none") is (sandboxing == "off")
         assert (await ask(client, room, "Write the file")).state is TurnState.CAPTURED
+
+
+@pytest.mark.guarantee("CAP-1", "ENG-4")
+@pytest.mark.parametrize(("engine", "policy"), [("local", ApprovalPolicy.ASK), ("bubblewrap", ApprovalPolicy.NEVER)])
+async def test_who_chose_nothing_is_asked_where_nothing_isolates(
+    client: JamClient, model: ResponsesServer, engine: str, policy: ApprovalPolicy
+) -> None:
+    """A sandbox is a boundary of its own; a host process has none but the person."""
+    room = await client.create_room(managed("codex", model.base_url, engine=engine))
+    assert room.session.approvals is policy

@@ -28,7 +28,6 @@ from jamcore.cli.options import (
 from jamcore.cli.requests import endpoint, room_request
 from jamcore.cli.signals import Interruptible, second_leaves
 from jamcore.cli.views import show_room
-from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Configuration, Placement
 from jamcore.domain.resources import resources
 
@@ -53,7 +52,7 @@ def command(
     ] = None,
     configuration: Annotated[Configuration, typer.Option(help="Who configures the sandbox.")] = Configuration.JAM_MANAGED,
     model: ModelOption = None,
-    approvals: ApprovalsOption = ApprovalPolicy.NEVER,
+    approvals: ApprovalsOption = None,
     engine: EngineOption = None,
     endpoint_url: EndpointOption = None,
     endpoint_credential: EndpointCredentialOption = None,

@@ -28,7 +28,6 @@ from jamcore.cli.options import (
 )
 from jamcore.cli.requests import endpoint, room_request
 from jamcore.cli.runs import ShownRun
-from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.requests import RunRequest
 from jamcore.domain.resources import resources
@@ -43,7 +42,7 @@ def command(
         typer.Option(metavar="PATH", help="A Git checkout to work on. The agent gets a private clone; yours is not touched."),
     ] = None,
     model: ModelOption = None,
-    approvals: ApprovalsOption = ApprovalPolicy.NEVER,
+    approvals: ApprovalsOption = None,
     engine: EngineOption = None,
     endpoint_url: EndpointOption = None,
     endpoint_credential: EndpointCredentialOption = None,

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import anyio
 
+from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import (
     Cell,
     Configuration,
@@ -144,7 +145,7 @@ def conversation_of(request: RoomRequest) -> Conversation:
             state=SessionState.LIVE,
             provider_identity="thread-1",
             model=request.model,
-            approvals=request.approvals,
+            approvals=request.approvals or ApprovalPolicy.NEVER,
             created_at=AT,
         ),
         host=RuntimeHost(
