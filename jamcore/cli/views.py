@@ -56,7 +56,10 @@ def show_room(output: Output, view: RoomView) -> None:
 
 def _limits(plan: str) -> str:
     """Return the limits of a stored plan in words; the rest of the plan is not needed, and importing it takes time."""
-    return limits_in_words(Resources.model_validate(json.loads(plan).get("resources", {}))) or "none"
+    try:
+        return limits_in_words(Resources.model_validate(json.loads(plan)["resources"])) or "none"
+    except (ValueError, KeyError, TypeError):
+        return "the plan cannot be read"
 
 
 def show_turns(output: Output, turns: Iterable[Turn]) -> None:
