@@ -75,8 +75,15 @@ class _Thread:
     busy: bool = False
     turn: Turn | None = None
     stopping: anyio.Lock = field(default_factory=anyio.Lock)
+    notices: list[Notice] = field(default_factory=list)
+    """What was said of it while no turn ran; shown in its next one, never in another thread's."""
     questions: Questions | None = None
     """Where it asks before it acts; ``None``: it never does."""
+
+
+def _keep(kept: list[Notice], events: tuple[ProviderEvent, ...]) -> None:
+    kept += [event for event in events if isinstance(event, Notice)]
+    del kept[:-NOTICES]
 
 
 def _thread(identity: str, request: ThreadRequest) -> _Thread:
@@ -170,9 +177,10 @@ class CodexRuntime:
         turn = thread.turn = Turn()
         try:
             await self._start(thread, turn, text)
-            for kept in self._notices:
+            for kept in (*self._notices, *thread.notices):
                 await turn.take(kept, None)
             self._notices.clear()
+            thread.notices.clear()
             yield turn
         finally:
             turn.leave()
@@ -262,7 +270,7 @@ class CodexRuntime:
         thread = self._threads.get(identifier(params.get("threadId")))
         if thread is None:
             if "threadId" not in params:
-                self._keep(translate(method, params))
+                _keep(self._notices, translate(method, params))
             return
         if method == Told.STATUS:
             thread.busy = is_busy(params)
@@ -286,8 +294,10 @@ class CodexRuntime:
         event = notice(method, params)
         if thread is not None and thread.turn is not None:
             await thread.turn.take(event, None)
-        else:
-            self._keep((event,))
+        elif thread is not None:
+            _keep(thread.notices, (event,))
+        elif len(self._threads) <= 1:  # of several sessions' threads nobody can say whose it is
+            _keep(self._notices, (event,))
         return decline(method)
 
     async def ended(self, error: JamError) -> None:
@@ -297,10 +307,6 @@ class CodexRuntime:
         for thread in self._threads.values():
             if thread.turn is not None:
                 thread.turn.fail(error)
-
-    def _keep(self, events: tuple[ProviderEvent, ...]) -> None:
-        self._notices += [event for event in events if isinstance(event, Notice)]
-        del self._notices[:-NOTICES]
 
     async def _ask(self, request: Ask, params: Mapping[str, Any], timeout_s: float = REQUEST_S) -> object:
         if self._client is None:
