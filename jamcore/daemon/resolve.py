@@ -11,7 +11,7 @@ from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.domain.approvals import ApprovalPolicy, ApprovalsNotOfferedError
 from jamcore.domain.cells import SHARED_CELL, Cell, Configuration, Placement, WorkspaceChoice, WorkspaceSource
-from jamcore.domain.errors import RefusalError
+from jamcore.domain.errors import InvalidInputError, RefusalError
 from jamcore.domain.plan import Toolchain
 from jamcore.domain.providers import CredentialMissingError
 from jamcore.domain.requests import RoomRequest
@@ -26,6 +26,8 @@ from jamcore.sandbox.toolchain import Toolchains
 from jamcore.workspace.direct import DirectoryRefusedError, inspect_directory, person_home
 from jamcore.workspace.repository import RepositoryFacts, inspect_repository
 
+ROOM_NAME_CHARACTERS = 80
+"""Of a room's name: a column of a list."""
 OFFERED = frozenset(
     Cell(configuration=Configuration.JAM_MANAGED, workspace=workspace, placement=Placement.DEDICATED)
     for workspace in WorkspaceSource
@@ -66,6 +68,7 @@ class Resolver:
             InvalidInputError, RefusalError: The path or the repository (CAP-7).
             CredentialMissingError, ToolchainMissingError: A readiness gate.
         """
+        require_room_name(request.name)
         hooks = self.plugins.provider(request.provider)
         chosen = await self.engines.choose(request.engine)
         engine = EngineFacts.of(chosen)
@@ -124,6 +127,18 @@ class Resolver:
         report = await hooks.check_credentials(await self.credentials.view(spec.name))
         if not report.ready:
             raise CredentialMissingError(credential=spec.name, variables=spec.environment_names)
+
+
+def require_room_name(name: str | None) -> None:
+    """Accept a name that fits on one line of a list and says what it shows (SEC-3).
+
+    Raises:
+        InvalidInputError: It is empty, long, or holds what is not printed.
+    """
+    if name is None:
+        return
+    if not 1 <= len(name) <= ROOM_NAME_CHARACTERS or not name.isprintable() or name != name.strip():
+        raise InvalidInputError(field="name", problem=f"a room's name has 1 to {ROOM_NAME_CHARACTERS} printable characters")
 
 
 def _approvals(request: RoomRequest, hooks: ProviderHooks, engine: EngineFacts) -> ApprovalPolicy:

@@ -16,6 +16,8 @@ CHILD_SHUTDOWN_S = 3.0
 """A provider's process after its input was closed (START-4)."""
 FINALISE_TIMEOUT_S = 30.0
 """Finalisation of one runtime: interrupt, checkpoint, park (START-4)."""
+LAST_WRITE_S = 5.0
+"""A row that must not be lost to a cancellation: its write is shielded for so long, and a database that is busy longer is broken."""
 FORCED_EXIT_S = 45.0
 """The daemon's backstop; longer than a finalisation (START-4)."""
 PARK_RETRY_S = 1.0

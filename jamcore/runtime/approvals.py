@@ -33,7 +33,7 @@ from jamcore.domain.approvals import (
 from jamcore.domain.errors import ConflictError, JamError
 from jamcore.domain.events import ApprovalDecided, ApprovalRequested, Notice, RoomEvent, RoomPayload
 from jamcore.domain.ids import ProviderIdentity
-from jamcore.domain.limits import APPROVAL_DEADLINE_S, FINALISE_TIMEOUT_S
+from jamcore.domain.limits import APPROVAL_DEADLINE_S, LAST_WRITE_S
 from jamcore.domain.sessions import Turn
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.plugins.runtime import ProviderRuntime
@@ -127,7 +127,7 @@ class ApprovalDesk:
                 yield counter
             finally:
                 # A disk that refuses must not hide why the turn ended: what stays behind expires with its first answer or the next start.
-                with suppress(JamError), anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
+                with suppress(JamError), anyio.move_on_after(LAST_WRITE_S, shield=True):
                     await counter.expire()
                 counter.leave()
 

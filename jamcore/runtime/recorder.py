@@ -13,7 +13,7 @@ from uuid import UUID
 import anyio
 
 from jamcore.domain.events import CommandOutput, ProviderEvent, RoomPayload, TextDelta
-from jamcore.domain.limits import DELTA_COMMIT_S, FINALISE_TIMEOUT_S
+from jamcore.domain.limits import DELTA_COMMIT_S, LAST_WRITE_S
 from jamcore.runtime.feed import RoomFeed
 from jamcore.system.tasks import owned_tasks
 
@@ -97,5 +97,5 @@ async def recording(feed: RoomFeed, *, room: UUID, turn: UUID) -> AsyncIterator[
             yield recorder
         finally:
             tasks.cancel_scope.cancel()
-            with anyio.move_on_after(FINALISE_TIMEOUT_S, shield=True):
+            with anyio.move_on_after(LAST_WRITE_S, shield=True):
                 await recorder.flush()

@@ -12,10 +12,10 @@ from contextlib import suppress
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
-from jamcore.domain.limits import FINALISE_TIMEOUT_S
 from jamcore.domain.sandboxes import ExitStatus, SandboxGoneError, TerminalSize
 from jamcore.engines.supervised.guest import frames
 from jamcore.system.pipes import PipeReader, PipeWriter
+from jamcore.system.process import KILLED_WITHIN_S
 
 Request = Callable[[str, int, int], Awaitable[None]]
 """Asks process 1 something about a program: a verb, the program's id, a number."""
@@ -115,7 +115,7 @@ class SupervisedProcess:
             return
         with suppress(SandboxGoneError):  # then nothing of the tree is left either
             await self._request(frames.KILL, self._ident, 0)
-            with anyio.move_on_after(FINALISE_TIMEOUT_S):
+            with anyio.move_on_after(KILLED_WITHIN_S):
                 await self._tree_gone.wait()
 
     async def resize(self, size: TerminalSize) -> None:
