@@ -30,7 +30,7 @@ def bring_up(plan: Plan, opened: list[str]) -> BringUp:
     return BringUp(
         plan=plan,
         hooks=cast("Any", SimpleNamespace(open_runtime=open_runtime)),
-        engine=unused,
+        engine=DirectoryEngine(),
         preparer=cast("Any", SimpleNamespace(limits=DEFAULTS)),
         open_route=unused,
         open_door=unused,
