@@ -93,9 +93,9 @@ class _Taken:
 
 def _end_of(lines: list[str]) -> Lines:
     hidden = max(0, len(lines) - OUTPUT_LINES)
-    return Lines(hidden, tuple(_last_state(line) for line in lines[hidden:]))
+    return Lines(hidden, tuple(last_state(line) for line in lines[hidden:]))
 
 
-def _last_state(line: str) -> str:
+def last_state(line: str) -> str:
     """Return what a terminal would show in the end of a line that a program wrote again and again, as progress bars are."""
     return line.rstrip("\r").rpartition("\r")[2]

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 import anyio
+from anyio.abc import TaskGroup
 
 T = TypeVar("T")
 
@@ -24,15 +25,22 @@ class Interruptible(Generic[T]):
         self._work = work
         self._on_press = on_press
         self._result: list[T] = []
+        self._tasks: TaskGroup | None = None
 
     async def run(self) -> T | None:
         """Return the work's result, or ``None`` when the person detached."""
         with anyio.open_signal_receiver(signal.SIGINT) as signals:
-            async with anyio.create_task_group() as tasks:
+            async with anyio.create_task_group() as self._tasks:
+                tasks = self._tasks
                 tasks.start_soon(self._finish, tasks.cancel_scope)
                 async for _ in signals:
                     tasks.start_soon(self._press, tasks.cancel_scope)
         return self._result[0] if self._result else None
+
+    def pressed(self) -> None:
+        """Take a Ctrl-C that came as a key: a terminal in which lines are edited sends no signal."""
+        if self._tasks is not None:
+            self._tasks.start_soon(self._press, self._tasks.cancel_scope)
 
     async def _finish(self, scope: anyio.CancelScope) -> None:
         self._result.append(await self._work())

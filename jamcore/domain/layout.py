@@ -21,6 +21,7 @@ HOST_NATIVE = "host-native"
 EXPORTS = "workspace-exports"
 ENGINES = "engines"
 LOG = "jamd.log"
+TYPED = "cli/typed"
 
 
 def host_root(host: UUID) -> str:
@@ -106,3 +107,8 @@ def change(identifier: UUID) -> str:
 def engine_root(engine: str) -> str:
     """Return an engine's private record."""
     return f"{ENGINES}/{plugin_name(engine)}"
+
+
+def typed(room: UUID) -> str:
+    """Return what a person typed in a room at a terminal: the command line's own, which the daemon neither reads nor writes."""
+    return f"{TYPED}/{room}.jsonl"
