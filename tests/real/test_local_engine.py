@@ -14,17 +14,17 @@ import pytest
 from jamcore.control.client import JamClient
 from jamcore.domain import layout
 from jamcore.domain.approvals import ApprovalPolicy
-from jamcore.domain.cells import WorkspaceSource
-from jamcore.domain.requests import EndpointChoice, RoomRequest
+from jamcore.domain.cells import Placement, WorkspaceSource
+from jamcore.domain.requests import EndpointChoice, RoomRequest, TurnRequest
 from jamcore.domain.sessions import TurnState
 from jamcore.engines.local.marks import carriers
 from jamcore.engines.supervised.records import SandboxRecords
 from jamcore.system.files import Files
-from jamcore.testing.daemon import DaemonChild, running_daemon
+from jamcore.testing.daemon import DaemonChild, running_daemon, until
 from jamcore.testing.guards import settle
 from jamcore.testing.rooms import ask, cloned, managed, new_id, running, said_in_room
 from jamcore.testing.servers.history import UserText, conversation
-from jamcore.testing.servers.responses import ResponsesServer, Script
+from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
 SECRET = "sk-real-" + "7f3a" * 10
 """What the daemon of these tests holds for the relay."""
@@ -132,6 +132,55 @@ async def test_a_private_clone_and_its_change_request(
     change = await client.build_change(str(room.room.id), new_id())
     assert [changed.path for changed in change.paths] == ["made.txt"]
     assert sorted(path.name for path in source.iterdir()) == [".git", "a.txt"]
+
+
+@pytest.mark.crash
+@pytest.mark.guarantee("CONT-11", "OWN-8")
+async def test_a_kill_in_the_middle_of_a_command(daemon: DaemonChild) -> None:
+    """The command, daemonised ones included, ends with the daemon; the turn is settled, and the conversation goes on."""
+    busy = running("setsid sleep 605 & echo begun > begun.txt; sleep 606", said="Work long")
+    async with ResponsesServer(Script(rules=(*busy, say("Hello.")))) as model, running_daemon(daemon) as client:
+        room = await client.create_room(local(model.base_url))
+        ref = str(room.room.id)
+        assert (await ask(client, room, "Hello")).state is TurnState.CAPTURED
+        turn = await client.say(ref, TurnRequest(id=new_id(), text="Work long"))
+        await until("the command runs", lambda: any("sleep 606" in process.command for process in daemon.family()))
+        family = daemon.family()
+        assert any("sleep 605" in process.command for process in family)
+        daemon.kill()
+        assert settle(family, 15.0) == ()
+        daemon.start()
+        await daemon.up()
+        await client.resume(ref)
+        states = {known.id: known.state for known in await client.turns(ref)}
+        assert states[turn.id] in {TurnState.CUT, TurnState.INTERRUPTED, TurnState.CAPTURED}
+        assert (await ask(client, room, "Hello again")).state is TurnState.CAPTURED
+
+
+@pytest.mark.guarantee("SHARE-5", "WS-14")
+async def test_rooms_of_one_agent_may_share_one_supervisor(client: JamClient, daemon: DaemonChild, model: ResponsesServer) -> None:
+    """One program, a thread and a directory for each room; the last one that stops ends it."""
+    rooms = [await client.create_room(local(model.base_url, placement=Placement.SHARED)) for _ in range(2)]
+    assert len({room.host.id for room in rooms}) == 1
+    for room in rooms:
+        assert (await ask(client, room, "Write the file")).state is TurnState.CAPTURED
+    account = (await client.health()).daemon_id
+    for room in rooms:
+        work = daemon.app / layout.host_native_workspace(account, room.host.agent_id, room.session.id)
+        assert (work / "made.txt").read_text() == "made by the agent\n"
+    assert (
+        len(
+            [
+                process
+                for process in daemon.family()
+                if "supervised.guest.init" in process.command and process.session == process.pid
+            ]
+        )
+        == 1
+    )
+    for room in rooms:
+        await client.stop(str(room.room.id))
+    assert not [process for process in daemon.family() if "supervised.guest.init" in process.command]
 
 
 @pytest.mark.guarantee("CAP-7", "ENG-6")
