@@ -30,6 +30,9 @@ async def test_a_limit_that_cannot_hold_is_refused_before_anything_is_made(clien
     assert (said["engine"], said["limit"]) == ("bubblewrap", Limit.DISK)
     assert "quota" in said["tried"]
     assert "JAM_HOME" in said["remedy"]
+    with refused("engine.limit_not_held") as error:
+        await client.create_room(managed("codex", NOWHERE, engine="local", resources=Resources(processes=PIDS)))
+    assert error.value.context()["engine"] == "local"
     assert await client.rooms() == ()
     assert not daemon.family()
 
