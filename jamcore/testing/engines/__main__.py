@@ -14,9 +14,26 @@ PAGE = "docs/engine-suite.md"
 _HEAD = """\
 # The engine suite
 
-Made by `python -m jamcore.testing.engines --write` from the suite; do not edit. An engine passes when every check that it claims passes.
-*Asked of* names what an engine must claim first: an ability, or an isolation class from which on the rule is a promise. What is not
-claimed is reported as "not claimed" with the reason, never as passed.
+Made by `python -m jamcore.testing.engines --write` from the suite; do not edit. An engine's author installs `jamcore[testing]` and writes:
+
+```python
+from jamcore.testing.engines import EngineSuite
+from my_engine import MyEnginePlugin
+
+class TestEngine(EngineSuite):
+    plugin = MyEnginePlugin
+```
+
+| to say | write |
+| --- | --- |
+| how Python is called in the guests | `python = Python(argv=("/opt/python/bin/python3",))` |
+| how the engine's own control can fail, and how a test brings that about | `sicknesses = frozenset({Sickness.TIME_OUT})` and `sicken` |
+| an escape that the engine does not refuse, with the reason that its documentation gives | `unclaimed = {"make-a-device": "…"}` |
+| a check that fails and is to be mended | `known_failures = {"test_orphans_are_reaped": "…"}`: it must fail, or the run does |
+
+An engine passes when every check that it claims passes. *Asked of* names, in brackets, what an engine must claim first: an ability, or an
+isolation class from which on the rule is a promise. What is not claimed is reported as "not claimed" with the reason, never as passed.
+`jamcore.testing.engines.bad` makes bad engines from a good one: each fails the one check that names its fault, which proves the suite.
 """
 
 

@@ -82,7 +82,7 @@ class ProcessTests(EngineTests):
 
     @check(Topic.EXITS, "The second waiter of many engines hangs, or is told that there is no such process.")
     async def test_all_waiters_get_the_status(self, box: Box) -> None:
-        """The owner and a watcher may both wait."""
+        """Whoever waits gets the status, at the same time or later."""
         found: list[ExitStatus] = []
         async with box.started("sh", "-c", "exit 9") as process:
 
@@ -149,7 +149,7 @@ class ProcessTests(EngineTests):
 
     @check(Topic.TIME_LIMITS, "Limits were seen to end the client, and the program went on in the sandbox.")
     async def test_a_time_limit_ends_the_whole_tree(self, box: Box) -> None:
-        """Also what left session, group and parent, and also when the program ignores TERM."""
+        """A time limit ends what left session, group and parent too, and programs that ignore TERM."""
         then = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
         with anyio.fail_after(30):
             ran = await box.code(DAEMONISE.format(then=then), box.mark("limit"), timeout_s=1.0)
@@ -159,7 +159,7 @@ class ProcessTests(EngineTests):
 
     @check(Topic.TIME_LIMITS, "A limit that is waited for makes every call as slow as its bound.")
     async def test_a_program_that_ends_in_time_is_not_timed_out(self, box: Box) -> None:
-        """The limit is not a delay."""
+        """A program that ends before its limit is answered at once, with its own status."""
         with anyio.fail_after(20):
             assert (await box.run("true", timeout_s=600.0)).status == ExitStatus(code=0, signal=None)
 
