@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import socket
+import sys
+import termios
+from asyncio import Transport
 from collections.abc import AsyncIterator
 
 import anyio
@@ -18,7 +23,13 @@ from jamcore.domain.records import Record
 HEARTBEAT_S = 15.0
 """A comment this often tells both sides that the other lives, and keeps intermediaries from closing an idle stream."""
 SLOW_READER_S = 30.0
-"""One write may wait this long for the reader. Then the stream is cut: it costs the reader nothing, as every event is numbered."""
+"""A reader for which a write waits may take nothing for this long at most. Then the stream is cut: every event is numbered.
+
+It is what the reader takes that counts and not how long a write lasts: an event that is long for a slow line arrives in the end, where
+a bound on the write would cut it at the same place each time.
+"""
+KERNEL_BYTES = 16 << 10
+"""What lies in the kernel for a reader of a Unix socket: it is told that something was taken only when about this much was."""
 PARTING_S = 2.0
 """The end mark of a daemon that stops may wait this long for the reader: without it the stream is cut, which costs as little."""
 MAX_SEQ = (1 << 63) - 1
@@ -67,6 +78,7 @@ class RoomStream:
         self._heartbeat_s = heartbeat_s
         self._slow_reader_s = slow_reader_s
         self._writing = anyio.Lock()
+        self._writes = 0
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Stream until the events end, the reader goes, or the daemon stops. ``end``, ``refusal`` or ``fault`` marks a whole one."""
@@ -87,15 +99,20 @@ class RoomStream:
         # Entered before anything is sent, so that an unknown room is an ordinary typed answer.
         async with self._rooms.events(self._ref, after=self._after, follow=self._follow) as events:
             await response.prepare(request)
-            end = _frame("end", StreamEnd(reason="shutdown"))
+            whole = False
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._beat, response)
+                tasks.start_soon(self._watch, request)
                 tasks.start_soon(_cancel_when, request.app[STOPPING], tasks.cancel_scope)
-                end = await self._pump(events, response)
+                async with anyio.create_task_group() as beating:
+                    beating.start_soon(self._beat, response)
+                    end = await self._pump(events, response)
+                    beating.cancel_scope.cancel()
+                whole = True
+                await self._finish(response, end)
                 tasks.cancel_scope.cancel()
-            with anyio.fail_after(PARTING_S if request.app[STOPPING].is_set() else self._slow_reader_s):
-                await self._write(response, end)
-                await response.write_eof()
+            if not whole:
+                with anyio.fail_after(PARTING_S):
+                    await self._finish(response, _frame("end", StreamEnd(reason="shutdown")))
 
     async def _pump(self, events: AsyncIterator[RoomEvent], response: web.StreamResponse) -> bytes:
         """Send the events; return the mark that ends the stream."""
@@ -113,8 +130,47 @@ class RoomStream:
 
     async def _write(self, response: web.StreamResponse, data: bytes) -> None:
         async with self._writing:
-            with anyio.fail_after(self._slow_reader_s):
-                await response.write(data)
+            self._writes += 1
+            await response.write(data)
+
+    async def _finish(self, response: web.StreamResponse, end: bytes) -> None:
+        async with self._writing:
+            self._writes += 1
+            await response.write(end)
+            await response.write_eof()
+
+    async def _watch(self, request: web.Request) -> None:
+        """Cut the stream when one write waits from one look to the next, and the reader took nothing between them.
+
+        Raises:
+            TimeoutError: So it is.
+        """
+        if request.transport is None:
+            return
+        _keep_little(request.transport)
+        before: tuple[int, int] | None = None
+        while True:
+            await anyio.sleep(self._slow_reader_s / 2)
+            waits = (self._writes, _not_taken(request.transport)) if self._writing.locked() else None
+            if waits is not None and before is not None and waits[0] == before[0] and waits[1] >= before[1]:
+                raise TimeoutError(f"{waits[1]} bytes wait for a reader that takes nothing")
+            before = waits
+
+
+def _keep_little(transport: Transport) -> None:
+    """See :data:`KERNEL_BYTES`. A longer line needs what lies in the kernel, and its reader's progress shows in smaller steps."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None and connection.family is socket.AF_UNIX:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BYTES)
+
+
+def _not_taken(transport: Transport) -> int:
+    """Return how many bytes were written and not taken by the reader yet; what the kernel has of them is known on Linux alone."""
+    connection = transport.get_extra_info("socket")
+    kernel = 0
+    if connection is not None and sys.platform == "linux":
+        kernel = int.from_bytes(fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    return transport.get_write_buffer_size() + kernel
 
 
 def _is_only(error: Exception, kind: type[Exception]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from uuid import UUID
 
 import anyio
@@ -21,6 +22,28 @@ GATHER_S = 0.003
 """How long to wait for what comes at the same moment: a provider's last message, its usage and its end are one transaction then."""
 BEHIND = 256
 """Events that may wait for the disk; a provider that is further ahead is read no faster than they are written."""
+JOINED = 64 << 10
+"""Characters after which a delta that grows while the disk is slow becomes the next one: what waits is bounded, and so is each event."""
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A delta and what came after it of the same item: joined once, when it is taken, because each join copies the whole."""
+
+    first: TextDelta | CommandOutput
+    pieces: list[str]
+    characters: int
+
+    def takes(self, event: TextDelta | CommandOutput) -> bool:
+        return self.characters < JOINED and (event.kind, event.item) == (self.first.kind, self.first.item)
+
+    def add(self, text: str) -> None:
+        self.pieces.append(text)
+        self.characters += len(text) or 1  # empty ones count: a list of them grows too
+
+    @property
+    def whole(self) -> TextDelta | CommandOutput:
+        return self.first if len(self.pieces) == 1 else self.first.model_copy(update={"text": "".join(self.pieces)})
 
 
 class EventRecorder:
@@ -31,6 +54,7 @@ class EventRecorder:
         self._room = room
         self._turn = turn
         self._waiting: list[RoomPayload] = []
+        self._growing: _Growing | None = None
         self._any = anyio.Event()
         self._item = anyio.Event()
         self._lock = anyio.Lock()
@@ -40,6 +64,7 @@ class EventRecorder:
         if isinstance(event, TextDelta | CommandOutput):
             self._join(event)
         else:
+            self._close()
             self._waiting.append(event)
             self._item.set()
         self._any.set()
@@ -57,6 +82,7 @@ class EventRecorder:
         """Yield everything that waits, for the caller to commit; what was not committed, because the block raised, waits on."""
         async with self._lock:
             self._any, self._item = anyio.Event(), anyio.Event()
+            self._close()
             taken, self._waiting = self._waiting, []
             try:
                 yield tuple(taken)
@@ -65,11 +91,16 @@ class EventRecorder:
                 raise
 
     def _join(self, event: TextDelta | CommandOutput) -> None:
-        last = self._waiting[-1] if self._waiting else None
-        if isinstance(last, TextDelta | CommandOutput) and last.kind == event.kind and last.item == event.item:
-            self._waiting[-1] = last.model_copy(update={"text": last.text + event.text})
-        else:
-            self._waiting.append(event)
+        if self._growing is None or not self._growing.takes(event):
+            self._close()
+            self._growing = _Growing(event, [], 0)
+        self._growing.add(event.text)
+
+    def _close(self) -> None:
+        """End the delta that grows; it waits with the others then."""
+        if self._growing is not None:
+            self._waiting.append(self._growing.whole)
+            self._growing = None
 
     async def write(self) -> None:
         """Commit what waits: an item almost at once, deltas 50 ms after the last commit; runs for as long as the recorder is open."""

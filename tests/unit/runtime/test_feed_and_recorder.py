@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from jamcore.domain.events import Message, RoomEvent, TextDelta, UserSaid
+from jamcore.domain.events import Message, RoomEvent, RoomPayload, TextDelta, UserSaid
 from jamcore.domain.sessions import Agent, Room
 from jamcore.runtime.feed import PAGE, RoomFeed
-from jamcore.runtime.recorder import recording
+from jamcore.runtime.recorder import BEHIND, JOINED, recording
 from jamcore.store import Store, open_store
 from jamcore.system.clock import SystemClock
 from jamcore.system.files import Files
@@ -116,6 +117,37 @@ async def test_deltas_are_joined_and_come_before_their_message(store: Store, roo
     assert isinstance(events[-1].payload, Message)
     assert len(events) < 10
     assert {event.turn_id for event in events} == {turn}
+
+
+@pytest.mark.guarantee("CTRL-2")
+async def test_what_waits_for_a_slow_disk_is_bounded(store: Store, room: UUID) -> None:
+    """While the disk stands still a model is heard up to a bound, then no more; in the end everything is there, in bounded events."""
+    stuck, taken = anyio.Event(), 0
+
+    class Stuck(RoomFeed):
+        async def append(self, room: UUID, turn: UUID | None, payloads: Sequence[RoomPayload]) -> None:
+            await stuck.wait()
+            await super().append(room, turn, payloads)
+
+    piece, count = "x" * (JOINED // 4), 8 * BEHIND
+    with anyio.fail_after(WAIT_S):
+        async with recording(Stuck(store), room=room, turn=uuid4()) as recorder, anyio.create_task_group() as tasks:
+
+            async def speak() -> None:
+                nonlocal taken
+                for _ in range(count):
+                    await recorder.record(TextDelta(item="m", text=piece))
+                    await anyio.lowlevel.checkpoint()
+                    taken += 1
+
+            tasks.start_soon(speak)
+            await anyio.wait_all_tasks_blocked()
+            heard = taken
+            stuck.set()
+    texts = [e.payload.text for e in await read(RoomFeed(store), room) if isinstance(e.payload, TextDelta)]
+    assert heard < count
+    assert sum(map(len, texts)) == count * len(piece)
+    assert max(map(len, texts)) < 2 * JOINED
 
 
 async def test_what_was_buffered_is_committed_when_a_turn_ends_in_an_error(store: Store, room: UUID) -> None:
