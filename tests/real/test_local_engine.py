@@ -21,7 +21,7 @@ from jamcore.engines.local.marks import carriers
 from jamcore.engines.supervised.records import SandboxRecords
 from jamcore.system.files import Files
 from jamcore.testing.daemon import DaemonChild, running_daemon, until
-from jamcore.testing.guards import settle
+from jamcore.testing.guards import Process, settle
 from jamcore.testing.rooms import ask, cloned, managed, new_id, running, said_in_room
 from jamcore.testing.servers.history import UserText, conversation
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
@@ -41,6 +41,11 @@ pytestmark = [
 def local(origin: str, **more: object) -> RoomRequest:
     """Return the request for a room of host processes."""
     return managed("codex", origin, engine="local", **{"approvals": ApprovalPolicy.NEVER, **more})
+
+
+def sleepers(family: frozenset[Process]) -> set[str]:
+    """Return the commands of the programs that only sleep."""
+    return {process.command.strip() for process in family if process.command.startswith("sleep ")}
 
 
 def outputs(model: ResponsesServer) -> str:
@@ -76,13 +81,13 @@ async def test_a_room_works_is_killed_and_comes_back(daemon: DaemonChild, app: P
 
 @pytest.mark.crash
 @pytest.mark.guarantee("SHARE-4")
-async def test_programs_that_outlived_the_daemon_are_stopped_before_anything_starts(
-    daemon: DaemonChild, app: Path, model: ResponsesServer
-) -> None:
-    """Daemon and supervisor killed together leave the agent alone on the machine: the next daemon's start ends it, then it resumes."""
-    async with running_daemon(daemon) as client:
+async def test_programs_that_outlived_the_daemon_are_stopped_before_anything_starts(daemon: DaemonChild, app: Path) -> None:
+    """Killed together with the supervisor: what the agent started is alone on the machine, is proven and ended, and the room resumes."""
+    leave = running("setsid sleep 607 < /dev/null > /dev/null 2>&1 & echo left", said="Leave something")
+    async with ResponsesServer(Script(rules=(*leave, say("Hello.")))) as model, running_daemon(daemon) as client:
         room = await client.create_room(local(model.base_url))
-        assert (await ask(client, room, "Write the file")).state is TurnState.CAPTURED
+        assert (await ask(client, room, "Leave something")).state is TurnState.CAPTURED
+        await until("it is left running", lambda: "sleep 607" in sleepers(daemon.family()))
         supervisors = [process for process in daemon.family() if "supervised.guest.init" in process.command]
         assert supervisors
         os.kill(daemon.pid, signal.SIGSTOP)
@@ -97,8 +102,9 @@ async def test_programs_that_outlived_the_daemon_are_stopped_before_anything_sta
         assert left
         daemon.start()
         await daemon.up()
-        assert not left & carriers(mark.mark)
         await client.resume(str(room.room.id))
+        assert not left & carriers(mark.mark)
+        assert "host.fenced" in [code for code, _ in await said_in_room(client, room)]
         assert (await ask(client, room, "Hello again")).state is TurnState.CAPTURED
 
 
@@ -144,9 +150,8 @@ async def test_a_kill_in_the_middle_of_a_command(daemon: DaemonChild) -> None:
         ref = str(room.room.id)
         assert (await ask(client, room, "Hello")).state is TurnState.CAPTURED
         turn = await client.say(ref, TurnRequest(id=new_id(), text="Work long"))
-        await until("the command runs", lambda: any("sleep 606" in process.command for process in daemon.family()))
+        await until("both commands run", lambda: sleepers(daemon.family()) >= {"sleep 605", "sleep 606"})
         family = daemon.family()
-        assert any("sleep 605" in process.command for process in family)
         daemon.kill()
         assert settle(family, 15.0) == ()
         daemon.start()
