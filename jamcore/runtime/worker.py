@@ -106,6 +106,10 @@ class HostWorker:
         """Return the sessions to which turns may be routed."""
         return frozenset(session for session in self._seats if self.seat(session))
 
+    def busy_rooms(self) -> frozenset[UUID]:
+        """Return the rooms in which a turn runs or waits to run."""
+        return frozenset(seat.room_id for seat in self._seats.values() if seat.busy)
+
     def submit(self, turn: Turn) -> None:
         """Queue an accepted turn on its session's seat.
 
@@ -165,6 +169,19 @@ class HostWorker:
         self._begin_to_end()
         await self._ended.wait()
         return self._final
+
+    async def _capture_leaving(self, seat: Seat) -> str:
+        """Capture for a seat that is given back, and return what its room is told.
+
+        The siblings' turns are not waited for as long as a capture may: the state stays where it is, and their next one holds it too.
+        """
+        try:
+            with anyio.move_on_after(self._limits.finalise_s):
+                seat.final = await self._kept.capture(CheckpointReason.BEFORE_STOP)
+                return LEFT
+        except JamError as error:
+            return f"{LEFT}; its checkpoint failed and is made with theirs: {error}"
+        return f"{LEFT}; they are in the middle of turns, and its checkpoint is made with theirs"
 
     def give_back(self, session: UUID) -> None:
         """Give a claim back; with the last one the host ends."""
@@ -239,12 +256,7 @@ class HostWorker:
         """Give a seat back while siblings go on; when they are gone by the end, the host ends instead."""
         with anyio.move_on_after(QUIET * self._limits.finalise_s):
             await self._seating.quieten(seat)
-        why = LEFT
-        if self._kept.dirty:
-            try:
-                seat.final = await self._kept.capture(CheckpointReason.BEFORE_STOP)
-            except JamError as error:
-                why = f"{LEFT}; its checkpoint failed and is made with theirs: {error}"
+        why = await self._capture_leaving(seat) if self._kept.dirty else LEFT
         if not self._leases.held_by_others(self.key, seat.session.id):
             self._begin_to_end()  # decided in one step: whoever claims the host now brings it up anew
             return

@@ -547,6 +547,24 @@ async def test_every_generation_names_the_threads_that_were_opened(host: Host) -
     assert named == [{A: "thread-a"}, {A: "thread-a", B: "thread-b"}]
 
 
+@pytest.mark.guarantee("SHARE-2", "CONT-2")
+async def test_a_leave_does_not_wait_for_the_others_turns_for_ever(host: Host) -> None:
+    """A capture would; the room leaves within a finalisation's bound, and the next checkpoint of the host holds its state."""
+    host.limits = Limits(finalise_s=0.2)
+    with anyio.fail_after(HANG_S):
+        async with host.pool() as pool:
+            await pool.start(HOST, A)
+            await pool.start(HOST, B)
+            assert host.worker is not None
+            host.worker._kept.changed()
+            host.saving = anyio.sleep_forever
+            assert await pool.leave(HOST, A) is None
+            assert any(word.startswith(f"down A: {LEFT}; they are in the middle") for word in host.said)
+            assert pool.sessions() == {B}
+            assert host.worker._kept.dirty
+            host.saving = nothing
+
+
 @pytest.mark.guarantee("SHARE-2")
 async def test_a_leave_whose_checkpoint_fails_leaves_all_the_same(host: Host) -> None:
     """The room says so, and the host's last checkpoint holds what this one did not."""
