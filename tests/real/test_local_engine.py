@@ -22,7 +22,7 @@ from jamcore.engines.supervised.records import SandboxRecords
 from jamcore.system.files import Files
 from jamcore.testing.daemon import DaemonChild, running_daemon, until
 from jamcore.testing.guards import Process, settle
-from jamcore.testing.rooms import ask, cloned, managed, new_id, running, said_in_room
+from jamcore.testing.rooms import ask, cloned, managed, new_id, refused, running, said_in_room
 from jamcore.testing.servers.history import UserText, conversation
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
@@ -236,3 +236,18 @@ async def test_who_chose_nothing_is_asked_where_nothing_isolates(
     """A sandbox is a boundary of its own; a host process has none but the person."""
     room = await client.create_room(managed("codex", model.base_url, engine=engine))
     assert room.session.approvals is policy
+
+
+@pytest.mark.guarantee("CAP-1", "ENG-4")
+async def test_host_native_work_needs_no_other_engine(daemon: DaemonChild, model: ResponsesServer) -> None:
+    """With every sandbox engine absent the daemon starts; a request without an engine is refused by type, or runs as a host process."""
+    async with running_daemon(daemon, JAM_BLOCKED_PLUGINS="bubblewrap") as client:
+        assert [(view.name, view.default) for view in await client.engines() if view.usable] == [("local", False)]
+        with refused("engine.unavailable"):
+            await client.create_room(managed("codex", model.base_url))
+        room = await client.create_room(local(model.base_url))
+        assert (await ask(client, room, "Write the file")).state is TurnState.CAPTURED
+    async with running_daemon(daemon, JAM_BLOCKED_PLUGINS="bubblewrap", JAM_SANDBOXING="off") as client:
+        room = await client.create_room(managed("codex", model.base_url, approvals=ApprovalPolicy.NEVER))
+        assert (room.host.engine, room.isolation) == ("local", "none")
+        assert (await ask(client, room, "Write the file")).state is TurnState.CAPTURED
