@@ -17,7 +17,8 @@ from jamcore.testing.engines.checks import NOT_CLAIMED, Topic, check
 
 MANY, FEW = 160, 48
 LARGE, SMALL = 400 << 20, 160 << 20
-SHARE = 0.25
+SHARE = 0.1
+"""So little that also a busy machine gives an unlimited loop twice as much, which tells the two apart."""
 
 COUNT_CHILDREN = """
 import os, sys
@@ -172,9 +173,9 @@ class ResourceTests(EngineTests):
         box = await self.limited(engine, spec, Limit.CPUS, SHARE)
         control = await self.free(engine, tmp_path)
         with anyio.fail_after(TEST_LIMIT_S):
-            while float((await control.code(USE_PROCESSOR)).text) < SHARE * 2:
+            while float((await control.code(USE_PROCESSOR)).text) <= SHARE * 2:
                 pass  # the machine is busy with something else
-        assert float((await box.code(USE_PROCESSOR)).text) < SHARE * 1.5
+        assert float((await box.code(USE_PROCESSOR)).text) < SHARE * 2
 
     @check(
         Topic.RESOURCES, "A full disk was seen to end the recording of every session on the machine for hours.", Ability.RESOURCES
