@@ -22,6 +22,8 @@ HELP = frozenset({"-h", "--help", "help"})
 VERSION = frozenset({"-V", "--version"})
 EXIT_USAGE = 2
 """The same number as ``Exit.USAGE``, which would cost an import here."""
+EXIT_INTERRUPTED = 130
+"""As ``Exit.INTERRUPTED``."""
 
 
 def main() -> NoReturn:
@@ -32,7 +34,11 @@ def main() -> NoReturn:
     """
     gc.disable()
     open_closed()
-    sys.exit(run(sys.argv[1:], imported=_imported))
+    try:
+        status = run(sys.argv[1:], imported=_imported)
+    except KeyboardInterrupt:  # before the command's own work began, or after it ended
+        status = EXIT_INTERRUPTED
+    sys.exit(status)
 
 
 def _imported() -> None:

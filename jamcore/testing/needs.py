@@ -35,6 +35,11 @@ def probe_git() -> str | None:
     return _probe_program("git", "--version")
 
 
+def probe_tmux() -> str | None:
+    """``tmux``: the program is on the path and runs, so that there is a terminal to look at."""
+    return _probe_program("tmux", "-V")
+
+
 def probe_root() -> str | None:
     """``root``: the tests run as uid 0."""
     return None if os.geteuid() == 0 else "the tests do not run as root"
@@ -52,7 +57,7 @@ def probe_user_namespaces() -> str | None:
 
 def builtin_needs() -> dict[str, Probe]:
     """Return the needs that the core itself knows."""
-    return {"git": probe_git, "root": probe_root, "bubblewrap": probe_user_namespaces}
+    return {"git": probe_git, "root": probe_root, "bubblewrap": probe_user_namespaces, "tmux": probe_tmux}
 
 
 class Needs:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 
 import anyio
 
 from jamcore.cli.attached import Attached
 from jamcore.cli.events import Past
+from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session
 from jamcore.cli.live.history import RoomHistory
 from jamcore.cli.live.screen import Below, Screen
@@ -34,6 +35,7 @@ class LiveAttached(Attached):
         """Take the room and how it stands."""
         super().__init__(session, client, ref, history, watch=False)
         self._clock = clock or SystemClock()
+        self._told_to_end = False
         self._status = Status.of(view)
         self._events = LiveView(self._output, ref=ref)
         below = Below(
@@ -45,14 +47,17 @@ class LiveAttached(Attached):
         self._screen = Screen(below, history=RoomHistory(session.directory, view.room.id), interrupted=self._guard.pressed)
 
     async def _talk(self, past: Past, view: RoomView) -> None:
-        with self._printing():
-            async with self._screen.shown():
+        # Before the terminal is changed: whatever ends this process from outside, it is changed back.
+        with self._printing(), anyio.open_signal_receiver(signal.SIGTERM, signal.SIGHUP) as ends:
+            async with self._screen.shown(), anyio.create_task_group() as tasks:
                 self._greet(view)
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._show, past)
-                    tasks.start_soon(self._ended_from_outside, tasks.cancel_scope)
-                    await self._read(self._screen.typed)
-                    tasks.cancel_scope.cancel()
+                tasks.start_soon(self._show, past)
+                tasks.start_soon(self._end, ends, tasks.cancel_scope)
+                await self._read(self._screen.typed)
+                tasks.cancel_scope.cancel()
+
+    def _outcome(self) -> Exit:
+        return Exit.INTERRUPTED if self._told_to_end else Exit.OK
 
     @contextmanager
     def _printing(self) -> Iterator[None]:
@@ -64,11 +69,11 @@ class LiveAttached(Attached):
         finally:
             self._output = self._session.output = plain
 
-    async def _ended_from_outside(self, scope: anyio.CancelScope) -> None:
-        """Leave, with the terminal as it was, when this process is told to end or the terminal goes away."""
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGHUP) as signals:
-            async for _ in signals:
-                scope.cancel()
+    async def _end(self, signals: AsyncIterator[signal.Signals], scope: anyio.CancelScope) -> None:
+        """Leave when this process is told to end, or when the terminal goes away."""
+        await anext(signals)
+        self._told_to_end = True
+        scope.cancel()
 
     def _view(self, past: Past) -> LiveView:
         self._events = LiveView(self._output, ref=self._ref, past=past)
