@@ -40,6 +40,7 @@ from jamcore.sandbox.places import GuestView, guest_view
 from jamcore.sandbox.prepare import Preparer
 from jamcore.sandbox.records import OwnerRecords
 from jamcore.store import Repos, Store
+from jamcore.workspace.clone_work import look_at_clone
 
 
 class HostWorkers:
@@ -92,7 +93,8 @@ class HostWorkers:
         """Return the owner records joined with an engine."""
         options = self._options
         records = OwnerRecords(options.app, files=options.files)
-        return Ownership(records, engine, crash=options.crash, limits=options.limits)
+        look = partial(look_at_clone, scratch=options.files.make_private(options.app / layout.CHANGES))
+        return Ownership(records, engine, crash=options.crash, limits=options.limits, look=look)
 
     async def seat(self, host: UUID, session: UUID, *, live: int) -> Seat:
         """Return a seat for a session on a host that has ``live`` others.

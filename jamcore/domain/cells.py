@@ -40,6 +40,7 @@ class Ability(StrEnum):
 
     Three say how a guest differs from one with a file system and a network of its own: HOST_PATHS (it sees each host directory at its
     host path, so guest paths cannot be chosen), HOST_HOME (its home is a host directory too), HOST_NETWORK (its loopback is the host's).
+    KEEPS_DISK says what a removal leaves: the guest's home and clone lie on the guest disk that the core gave, and stay there.
     """
 
     CLONE = "clone"
@@ -49,6 +50,7 @@ class Ability(StrEnum):
     HOST_NETWORK = "host-network"
     HOST_PATHS = "host-paths"
     HOST_VIEW = "host-view"
+    KEEPS_DISK = "keeps-disk"
     NETWORK_RULES = "network-rules"
     REACH = "reach"
     RESOURCES = "resources"

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import ClassVar, Literal
 from uuid import UUID
 
+from jamcore.domain.clone_work import CloneWork
 from jamcore.domain.errors import RefusalError
 from jamcore.domain.plan import Plan, RuntimeHostOwner, RuntimeSessionOwner
 from jamcore.domain.records import Record
@@ -90,6 +91,8 @@ class OverrideEvidence(Record):
         marker_digest: Of the whole stored marker.
         nonce: What the guest's copy is: it matches, differs, is missing or unanswered.
         engine_proof: The same of the copy that the engine keeps, or that it keeps none.
+        clone_goes: Whether a private clone goes with the sandbox.
+        work: What that clone holds of its own (OWN-9).
     """
 
     sandbox: str
@@ -97,6 +100,8 @@ class OverrideEvidence(Record):
     marker_digest: str
     nonce: str
     engine_proof: str
+    clone_goes: bool = False
+    work: CloneWork | None = None
 
 
 @dataclass(eq=False)

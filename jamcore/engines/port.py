@@ -69,7 +69,11 @@ class Engine(Protocol):
         """End every process of the sandbox and keep its disk (park). Returns when they are gone; idempotent."""
 
     async def remove(self, name: str) -> None:
-        """Stop the sandbox and forget it. The guest disk belongs to the core and stays. Idempotent."""
+        """Stop the sandbox and forget it; mounts stay as they are. Idempotent.
+
+        With KEEPS_DISK the guest's home and clone stay too, on the guest disk that belongs to the core. Without it they go with the
+        sandbox, and the core looks at the clone before it asks for that (OWN-9).
+        """
 
     async def presence(self, name: str) -> Presence:
         """Say whether the sandbox is running, stopped or absent.

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import anyio
 
 from jamcore.domain.limits import Limits
-from jamcore.domain.sandboxes import EngineFailedError, EngineUnknownError, ExecSpec, Presence, SandboxSpec
-from jamcore.engines.port import Engine, Proves
+from jamcore.domain.sandboxes import CloneSource, EngineFailedError, EngineUnknownError, ExecSpec, Presence, SandboxSpec
+from jamcore.engines.port import Clones, Engine, Proves
 from jamcore.sandbox.commands import OUTPUT_BYTES, CommandResult, run_command
 
 
@@ -43,6 +43,17 @@ class EngineCalls:
         with anyio.move_on_after(self.limits.read_s):
             return await proves.proof(sandbox)
         raise self._unknown("proof")
+
+    async def clone(self, clones: Clones, sandbox: str) -> CloneSource:
+        """Return what the sandbox's clone was made from, and where its guest sees it.
+
+        Raises:
+            SandboxGoneError: No such sandbox, or it has no clone.
+            EngineUnknownError: It cannot be said, or not in time.
+        """
+        with anyio.move_on_after(self.limits.read_s):
+            return await clones.inspect_clone(sandbox)
+        raise self._unknown("inspect-clone")
 
     async def create(self, spec: SandboxSpec) -> None:
         """Make and start a sandbox.

@@ -1,7 +1,9 @@
 """Removing a sandbox whose proof is gone, on an operator's word: what is shown and confirmed, and the journaled removal (OWN-8, WS-10).
 
-The evidence is collected anew before the removal and must be, byte for byte, what was confirmed. The guest's disk is not touched: the
-next resume makes the sandbox anew over the same files.
+The evidence is collected anew before the removal and must be, byte for byte, what was confirmed. Where the guest's disk stays, the next
+resume makes the sandbox anew over the same files. Where a private clone goes with the sandbox, what it holds is part of the evidence, and
+losing it needs a word of its own (OWN-9). What a running sandbox holds cannot be said: such a removal stops it, and is refused because
+the evidence is another one then; the next one knows what it takes.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from uuid import UUID
 
 import structlog
 
+from jamcore.domain.clone_work import CloneWork, WorkWouldBeLostError
 from jamcore.domain.errors import RefusalError
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.ownership import MarkerUnreadableError, OverrideEvidence, OwnershipMismatchError
@@ -21,11 +24,12 @@ from jamcore.domain.records import Record
 from jamcore.domain.sandboxes import Presence
 from jamcore.engines.port import Proves
 from jamcore.journal.steps import Action, Observed, Step, boundaries
+from jamcore.sandbox.clones import goes_with_sandbox, require_nothing_lost
 from jamcore.sandbox.ownership import NonceState, Ownership
 
 KIND = "host-override"
-SANDBOX, MARKER, PENDING, SAY = "sandbox", "marker", "pending", "say"
-OVERRIDE_POINTS = boundaries(KIND, (SANDBOX, MARKER, PENDING, SAY))
+HALT, SANDBOX, MARKER, PENDING, SAY = "halt", "sandbox", "marker", "pending", "say"
+OVERRIDE_POINTS = boundaries(KIND, (HALT, SANDBOX, MARKER, PENDING, SAY))
 """Every boundary of one removal, in the order in which a run passes them."""
 NOT_KEPT = "not-kept"
 """An engine without a proof of its own, or with none of this sandbox."""
@@ -59,6 +63,7 @@ class OverrideIntent(Record):
     host_id: UUID
     sandbox: str
     confirmed: str
+    discard_work: bool = False
     evidence: OverrideEvidence | None = None
 
 
@@ -91,13 +96,26 @@ async def inspect_override(ownership: Ownership, sandbox: str, owner: Owner) -> 
         if isinstance(ownership.engine, Proves):
             kept = await ownership.calls.proof(ownership.engine, sandbox)
     matches = hmac.compare_digest(kept.encode(), marker.nonce.encode())
+    goes = goes_with_sandbox(marker.plan, ownership.engine)
     return OverrideEvidence(
         sandbox=sandbox,
         presence=presence.value,
         marker_digest=marker.content_digest(),
         nonce=nonce.value,
         engine_proof=(NonceState.MATCHES if matches else NonceState.DIFFERS).value if kept else NOT_KEPT,
+        clone_goes=goes,
+        work=await ownership.work(marker.plan, presence) if goes else None,
     )
+
+
+async def work_that_stays(ownership: Ownership, sandbox: str, owner: Owner, presence: str) -> CloneWork | None:
+    """Return what a clone holds that a removal leaves where it is: worth telling, and no part of the evidence.
+
+    Raises:
+        OwnershipMismatchError, MarkerUnreadableError: As :func:`inspect_override`.
+    """
+    plan = ownership.verify_removable(sandbox, owner).plan
+    return None if goes_with_sandbox(plan, ownership.engine) else await ownership.work(plan, Presence(presence))
 
 
 def is_proven(evidence: OverrideEvidence) -> bool:
@@ -105,25 +123,28 @@ def is_proven(evidence: OverrideEvidence) -> bool:
     return NonceState.MATCHES.value in (evidence.nonce, evidence.engine_proof)
 
 
-def require_confirmed(evidence: OverrideEvidence, confirmed: str) -> None:
-    """Require that the evidence is what was confirmed and that an override is needed.
+def require_confirmed(evidence: OverrideEvidence, confirmed: str, *, discard_work: bool = False) -> None:
+    """Require that the evidence is what was confirmed, that an override is needed, and that no work is lost without a word.
 
     Raises:
         OverrideRefusedError: It is not.
+        WorkWouldBeLostError: The clone goes with the sandbox and holds work, and nobody said that it may be lost.
     """
     if not hmac.compare_digest(evidence.content_digest(), confirmed):
         raise OverrideRefusedError(sandbox=evidence.sandbox, problem="the evidence is no longer what was confirmed")
     if is_proven(evidence):
         raise OverrideRefusedError(sandbox=evidence.sandbox, problem="its proof holds: the sandbox can be used as it is")
+    require_nothing_lost(evidence.sandbox, evidence.work, discard=discard_work)
 
 
 def override_action(sources: OverrideSources) -> Action[OverrideIntent]:
-    """Return the action: each step has one effect, and only the first needs the evidence."""
+    """Return the action: each step has one effect, and the first two need the evidence."""
     steps = _Steps(sources)
     return Action(
         KIND,
         OverrideIntent,
         (
+            Step(HALT, steps.halt, OnRestart.REPLAY, leaves="the sandbox, its marker and its files; it may be stopped"),
             Step(
                 SANDBOX,
                 steps.remove_sandbox,
@@ -135,7 +156,7 @@ def override_action(sources: OverrideSources) -> Action[OverrideIntent]:
             Step(PENDING, steps.forget_pending, OnRestart.REPLAY, leaves="the files; the sandbox is gone"),
             Step(SAY, steps.say, OnRestart.REPLAY, leaves="the files; the sandbox is gone"),
         ),
-        hopeless=(OverrideRefusedError, HostInUseError, OwnershipMismatchError, MarkerUnreadableError),
+        hopeless=(OverrideRefusedError, WorkWouldBeLostError, HostInUseError, OwnershipMismatchError, MarkerUnreadableError),
     )
 
 
@@ -143,12 +164,24 @@ class _Steps:
     def __init__(self, sources: OverrideSources) -> None:
         self._sources = sources
 
-    async def remove_sandbox(self, intent: OverrideIntent) -> OverrideIntent:
-        """Look again, and remove what was confirmed."""
+    async def _confirmed(self, intent: OverrideIntent) -> tuple[Ownership, OverrideEvidence]:
+        """Look again, and return what is there if it is what was confirmed."""
         ownership, owner = await self._sources.proofs(intent)
         await self._sources.require_free(intent.host_id)
         evidence = await inspect_override(ownership, intent.sandbox, owner)
-        require_confirmed(evidence, intent.confirmed)
+        require_confirmed(evidence, intent.confirmed, discard_work=intent.discard_work)
+        return ownership, evidence
+
+    async def halt(self, intent: OverrideIntent) -> OverrideIntent:
+        """Stop a sandbox whose clone goes with it: while it runs nobody can say what would be lost."""
+        ownership, evidence = await self._confirmed(intent)
+        if evidence.clone_goes and evidence.presence == Presence.RUNNING:
+            await ownership.calls.stop(intent.sandbox)
+        return intent
+
+    async def remove_sandbox(self, intent: OverrideIntent) -> OverrideIntent:
+        """Remove what was confirmed, if it is that still."""
+        ownership, evidence = await self._confirmed(intent)
         structlog.get_logger("jam.audit").warning(
             "sandbox removed without its proof", action=str(intent.id), evidence=intent.confirmed, **evidence.model_dump()
         )

@@ -17,6 +17,7 @@ import anyio
 import structlog
 
 from jamcore.domain.cells import Ability
+from jamcore.domain.clone_work import CloneWork
 from jamcore.domain.errors import JamError
 from jamcore.domain.limits import DEFAULTS, Limits
 from jamcore.domain.ownership import (
@@ -33,6 +34,7 @@ from jamcore.domain.sandboxes import EngineUnknownError, Presence
 from jamcore.engines.port import Engine, HostView, Proves
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.sandbox.calls import EngineCalls
+from jamcore.sandbox.clones import LooksAtClone, work_in_clone
 from jamcore.sandbox.records import OwnerRecords, read_small_file
 
 PROOF_BYTES = 4096
@@ -68,13 +70,20 @@ class Ownership:
     """Reads and compares proofs on one engine. It changes nothing but starting a stopped sandbox to look at it."""
 
     def __init__(
-        self, records: OwnerRecords, engine: Engine, *, crash: CrashPoints | None = None, limits: Limits = DEFAULTS
+        self,
+        records: OwnerRecords,
+        engine: Engine,
+        *,
+        crash: CrashPoints | None = None,
+        limits: Limits = DEFAULTS,
+        look: LooksAtClone | None = None,
     ) -> None:
         self.records = records
         self.engine = engine
         self.limits = limits
         self.calls = EngineCalls(engine, limits)
         self.crash = crash or NoCrash()
+        self._look = look
         self._log = structlog.get_logger("jam.ownership")
 
     def verify_record(self, plan: Plan) -> tuple[OwnerMarker, PlanMatch]:
@@ -200,8 +209,12 @@ class Ownership:
                 failed.append((sandbox, error))
         return tuple(failed)
 
+    async def work(self, plan: Plan, presence: Presence) -> CloneWork | None:
+        """Return what the private clone of a plan's sandbox holds now; ``None``: it has none (OWN-9)."""
+        return await work_in_clone(self.calls, plan, presence, self._look)
+
     async def remove_confirmed(self, sandbox: str) -> None:
-        """Remove a sandbox whose proof holds and see that it is gone.
+        """Remove a sandbox whose proof holds, and whose clone was looked at if an agent could write it, and see that it is gone.
 
         Raises:
             EngineUnknownError: It is still there, or that cannot be said.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 
@@ -13,6 +14,7 @@ from jamcore.domain.limits import LIFECYCLE_TIMEOUT_S, PARK_RETRY_S
 from jamcore.domain.plan import Owner
 from jamcore.domain.sandboxes import Presence
 from jamcore.engines.port import Engine
+from jamcore.sandbox.clones import goes_with_sandbox, require_nothing_lost
 from jamcore.sandbox.ownership import Ownership
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -59,10 +61,20 @@ async def park(
             return attempts
 
 
-async def remove(ownership: Ownership, sandbox: str, owner: Owner) -> Removal:
-    """Remove a sandbox that is proven to be this owner's, then its marker (OWN-3). The guest's disk stays with the core.
+async def remove(ownership: Ownership, sandbox: str, owner: Owner, *, discard: str | None = None) -> Removal:
+    """Remove a sandbox that is proven to be this owner's, then its marker (OWN-3).
+
+    Where the guest's disk stays with the core, so does its work. Where a private clone goes with the sandbox, the sandbox is stopped, so
+    that nothing is written any more, and the clone must hold no work (OWN-9).
+
+    Args:
+        ownership: The engine and its proofs.
+        sandbox: Its name.
+        owner: Whom its marker must name.
+        discard: The digest of the work that may be lost, as somebody saw and confirmed it.
 
     Raises:
+        WorkWouldBeLostError: The clone holds work, or that cannot be said; the sandbox is stopped, and whole.
         OwnershipMismatchError: The marker, or neither the nonce nor the engine's own proof, proves it; nothing was removed.
         MarkerUnreadableError: The marker is damaged; nothing was removed.
         EngineUnknownError: It cannot be said whether it is there, or whether it is gone; the marker stays.
@@ -73,6 +85,11 @@ async def remove(ownership: Ownership, sandbox: str, owner: Owner) -> Removal:
         return Removal.ALREADY_ABSENT
     marker = ownership.verify_removable(sandbox, owner)
     await ownership.prove(sandbox, marker.nonce)
+    if goes_with_sandbox(marker.plan, ownership.engine):
+        await ownership.calls.stop(sandbox)
+        work = await ownership.work(marker.plan, await ownership.calls.presence(sandbox))
+        confirmed = work is not None and discard is not None and hmac.compare_digest(work.content_digest(), discard)
+        require_nothing_lost(sandbox, work, discard=confirmed)
     await _remove(ownership, sandbox)
     return Removal.REMOVED
 

@@ -58,10 +58,10 @@ async def look_at_clone(path: Path, commit: str, *, guest_path: str, scratch: Pa
     seen = _Seen()
     files = GitFiles()
     with anyio.move_on_after(limit_s) as scope:
-        files = await to_thread.run_sync(read_git_directory, path / ".git", abandon_on_cancel=True)
+        files = await to_thread.run_sync(read_git_directory, path, abandon_on_cancel=True)
         seen.unknown += files.unknown
         if files.whole:
-            with tempfile.TemporaryDirectory(dir=scratch, prefix="clone-work-") as directory:
+            with tempfile.TemporaryDirectory(dir=scratch, prefix="index-") as directory:
                 await _Look(path, commit, guest_path, Path(directory), files, seen).look()
     if scope.cancelled_caught:
         seen.unknown.append(f"it could not be looked at within {limit_s:g} seconds")

@@ -68,14 +68,14 @@ class GitFiles:
     whole: bool = False
 
 
-def read_git_directory(path: Path) -> GitFiles:
-    """Look at ``path``, which should be an ordinary ``.git`` directory. Never raises for what is found there.
+def read_git_directory(clone: Path) -> GitFiles:
+    """Look at the ``.git`` directory of a clone, which should be an ordinary one. Never raises for what is found there.
 
     Blocking: run it in a thread.
     """
     found = GitFiles()
     try:
-        with _directory(path) as git:
+        with _directory(clone) as here, _directory(".git", at=here) as git:
             _Reader(git, found).read()
         found.whole = True
     except UnclearError as error:

@@ -15,7 +15,7 @@ class BubblewrapEnginePlugin:
     api_version = (1, 0)
     name = "bubblewrap"
     isolation = Isolation.NAMESPACE
-    abilities = frozenset({Ability.CLONE, Ability.FREEZE, Ability.HOST_VIEW, Ability.REACH, Ability.RESOURCES})
+    abilities = frozenset({Ability.CLONE, Ability.FREEZE, Ability.HOST_VIEW, Ability.KEEPS_DISK, Ability.REACH, Ability.RESOURCES})
 
     def open(self, context: EngineContext) -> AbstractAsyncContextManager[Engine]:
         """See :class:`~jamcore.engines.port.EnginePlugin`."""

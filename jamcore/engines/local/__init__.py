@@ -16,7 +16,15 @@ class LocalEnginePlugin:
     name = "local"
     isolation = Isolation.NONE
     abilities = frozenset(
-        {Ability.CLONE, Ability.FREEZE, Ability.HOST_HOME, Ability.HOST_NETWORK, Ability.HOST_PATHS, Ability.HOST_VIEW}
+        {
+            Ability.CLONE,
+            Ability.FREEZE,
+            Ability.HOST_HOME,
+            Ability.HOST_NETWORK,
+            Ability.HOST_PATHS,
+            Ability.HOST_VIEW,
+            Ability.KEEPS_DISK,
+        }
     )
 
     def open(self, context: EngineContext) -> AbstractAsyncContextManager[Engine]:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+from anyio import to_thread
 
 from jamcore.domain.cells import Ability
 from jamcore.domain.plan import GUEST_HOME
 from jamcore.domain.sandboxes import (
+    CloneSource,
     EngineFailedError,
     EngineHealth,
     ExecSpec,
@@ -27,10 +29,12 @@ from jamcore.domain.sandboxes import (
     TerminalSize,
 )
 from jamcore.engines.port import GuestProcess
+from jamcore.engines.supervised.clone import ensure_clone
+from jamcore.system.files import Files
 from jamcore.system.pipes import PipeReader, PipeWriter
 from jamcore.system.process import Child, spawn
 
-ABILITIES = frozenset({Ability.CLONE, Ability.REACH, Ability.HOST_VIEW})
+ABILITIES = frozenset({Ability.CLONE, Ability.KEEPS_DISK, Ability.REACH, Ability.HOST_VIEW})
 
 
 @dataclass(slots=True)
@@ -43,7 +47,7 @@ class DirectoryEngine:
     """Remembers sandboxes in memory, so that they and their processes outlive a daemon that is only an object in a test.
 
     So does an engine with a server of its own: what runs goes on until somebody stops it. ``deaf``: a stop says that it is done and does
-    nothing.
+    nothing. Without KEEPS_DISK a removal takes home and clone with it, as that of an engine whose disks are its own.
 
     Guest paths in arguments and directories are replaced by the host paths that the specification mounts there. ``fail`` queues errors
     that the next calls of an operation raise; ``calls`` lists what was asked, in order.
@@ -81,6 +85,8 @@ class DirectoryEngine:
         if spec.name in self.sandboxes:
             raise EngineFailedError(engine=self.name, operation="create", detail="exists already")
         Path(spec.guest_disk, "home").mkdir(exist_ok=True)
+        if spec.clone is not None:
+            await ensure_clone(spec.clone, Path(spec.guest_disk, "clone"), engine=self.name, files=Files())
         self.sandboxes[spec.name] = _Sandbox(spec)
 
     async def start(self, name: str) -> None:
@@ -101,7 +107,10 @@ class DirectoryEngine:
     async def remove(self, name: str) -> None:
         """See :meth:`Engine.remove`."""
         self._enter("remove")
-        self.sandboxes.pop(name, None)
+        gone = self.sandboxes.pop(name, None)
+        if gone is not None and Ability.KEEPS_DISK not in self.abilities:
+            for place in ("home", "clone"):
+                await to_thread.run_sync(Files().remove_tree, Path(gone.spec.guest_disk, place))
 
     async def presence(self, name: str) -> Presence:
         """See :meth:`Engine.presence`."""
@@ -110,6 +119,14 @@ class DirectoryEngine:
         if sandbox is None:
             return Presence.ABSENT
         return Presence.RUNNING if sandbox.running else Presence.STOPPED
+
+    async def inspect_clone(self, name: str) -> CloneSource:
+        """See :meth:`Clones.inspect_clone`."""
+        self._enter("inspect_clone")
+        clone = self._get(name).spec.clone
+        if clone is None:
+            raise SandboxGoneError(sandbox=name)
+        return clone
 
     async def inventory(self) -> tuple[InventoryItem, ...]:
         """See :meth:`Engine.inventory`."""
@@ -159,6 +176,8 @@ class DirectoryEngine:
     def _translate(self, sandbox: _Sandbox, text: str) -> str:
         places = {GUEST_HOME: f"{sandbox.spec.guest_disk}/home"}
         places |= {mount.guest_path: mount.host_path for mount in sandbox.spec.mounts}
+        if sandbox.spec.clone is not None:
+            places[sandbox.spec.clone.guest_path] = f"{sandbox.spec.guest_disk}/clone"
         for guest in sorted(places, key=len, reverse=True):
             if text == guest or text.startswith(f"{guest}/"):
                 return places[guest] + text.removeprefix(guest)

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from jamcore.domain.cells import Ability
 from jamcore.domain.errors import JamError
 from jamcore.domain.sandboxes import (
     Access,
@@ -141,11 +142,17 @@ class LifecycleTests(EngineTests):
             await box.start("true")
 
     @check(Topic.DISK, "A removal that deletes a workspace deletes the only copy of somebody's work.")
-    async def test_removal_leaves_the_disk_to_its_owner(self, box: Box) -> None:
-        """The core owns disk and mounts; an engine forgets, it does not delete."""
-        await box.run("sh", "-c", f"echo mine > ~/file; echo mine > {box.guest_work}/file")
+    async def test_removal_leaves_mounts_as_they_are(self, box: Box) -> None:
+        """Whoever mounted a directory owns it."""
+        await box.run("sh", "-c", f"echo mine > {box.guest_work}/file")
         await box.engine.remove(box.name)
         assert (box.work / "file").read_text() == "mine\n"
+
+    @check(Topic.DISK, "A removal is let through without a look at the clone: what it takes is gone.", Ability.KEEPS_DISK)
+    async def test_removal_leaves_the_disk_to_its_owner(self, box: Box) -> None:
+        """The core owns the guest's disk; an engine forgets, it does not delete."""
+        await box.run("sh", "-c", "echo mine > ~/file")
+        await box.engine.remove(box.name)
         assert [path.name for path in Path(box.spec.guest_disk).rglob("file")] == ["file"]
 
     @check(Topic.LIFE, "A daemon that forgets a stopped sandbox makes a new one over its workspace.")
