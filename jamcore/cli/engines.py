@@ -30,5 +30,5 @@ def warn(output: Output, shown: EngineView | RoomView) -> None:
 
 def _filled_in(engine: EngineView) -> str:
     if engine.isolation == NO_ISOLATION:
-        return f"Engine: {engine.name}, because sandboxing is off in the settings."
+        return f"Engine: {engine.name}, as the settings say (`jam config show`: sandboxing, engine); --engine names another."
     return f"Engine: {engine.name} (isolation: {engine.isolation}); --engine names another."
