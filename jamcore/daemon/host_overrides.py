@@ -23,6 +23,7 @@ from jamcore.sandbox.override import (
     is_proven,
     override_action,
     require_confirmed,
+    work_that_stays,
 )
 from jamcore.sandbox.ownership import Ownership
 from jamcore.store import Repos, Store
@@ -58,6 +59,7 @@ class HostOverrides:
         host = await self._store.read(partial(_host, ref))
         rooms = await self._store.read(lambda repos: tuple(repos.rooms.get(room).name for room in _rooms(repos, host.id)))
         evidence = await self._inspect(host)
+        ownership, owner = self._proofs(host)
         return OverrideView(
             host_id=host.id,
             engine=host.engine,
@@ -65,6 +67,7 @@ class HostOverrides:
             evidence=evidence,
             digest=evidence.content_digest(),
             needed=not is_proven(evidence),
+            stays=await work_that_stays(ownership, host.sandbox, owner, evidence.presence),
         )
 
     async def override(self, ref: str, request: OverrideRequest) -> OverrideResult:
@@ -73,14 +76,17 @@ class HostOverrides:
         Raises:
             HostInUseError: A session of the host is live, or comes up.
             OverrideRefusedError: The evidence changed, or a proof holds.
+            WorkWouldBeLostError: A private clone goes with the sandbox and holds work.
             OwnershipMismatchError, MarkerUnreadableError: The marker does not prove whose it is.
             EngineUnknownError: It cannot be said what is there.
         """
         host = await self._store.read(partial(_host, ref))
-        intent = OverrideIntent(id=request.id, host_id=host.id, sandbox=host.sandbox, confirmed=request.confirmed)
+        intent = OverrideIntent(
+            id=request.id, host_id=host.id, sandbox=host.sandbox, confirmed=request.confirmed, discard_work=request.discard_work
+        )
         if not await self._store.read(lambda repos: repos.journal.knows(request.id)):
             await self.require_free(host.id)
-            require_confirmed(await self._inspect(host), request.confirmed)
+            require_confirmed(await self._inspect(host), request.confirmed, discard_work=request.discard_work)
         done = await self._runner.run(self._action, request.id, intent)
         return OverrideResult(id=done.id, host_id=done.host_id, sandbox=done.sandbox, confirmed=done.confirmed)
 
@@ -119,10 +125,17 @@ def _rooms(repos: Repos, host: UUID) -> tuple[UUID, ...]:
     return tuple(repos.bindings.live_of_session(session.id).room_id for session in repos.sessions.of_host(host))
 
 
+def _left(evidence: OverrideEvidence | None) -> str:
+    if evidence is None or not evidence.clone_goes:
+        return "its files stay, and a resume makes it anew"
+    work = "; ".join(evidence.work.blockers()) if evidence.work else ""
+    return f"its private clone went with it ({work or 'it held no work of its own'}), and a resume makes both anew"
+
+
 def _say(intent: OverrideIntent, repos: Repos) -> list[UUID]:
     lost = f"its proof was {intent.evidence.nonce}" if intent.evidence else "its proof was gone"
     detail = (
-        f"the sandbox {intent.sandbox} was removed on a person's word, because {lost}; its files stay, and a resume makes it anew"
+        f"the sandbox {intent.sandbox} was removed on a person's word, because {lost}; {_left(intent.evidence)}"
         f" (override {intent.id}, evidence {intent.confirmed})"
     )
     told = []

@@ -11,6 +11,7 @@ from pydantic import Field
 from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Cell, Configuration, Placement, WorkspaceSource
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
+from jamcore.domain.clone_work import CloneWork
 from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
 from jamcore.domain.ownership import OverrideEvidence
 from jamcore.domain.records import Record
@@ -238,13 +239,19 @@ class OverrideView(Record):
     evidence: OverrideEvidence
     digest: str
     needed: bool
+    stays: CloneWork | None = None
+    """What a private clone holds that stays where it is: no part of the evidence."""
 
 
 class OverrideRequest(Record):
-    """Remove a sandbox without its proof. The id is the client's; ``confirmed`` is the digest of the evidence that was shown."""
+    """Remove a sandbox without its proof. The id is the client's; ``confirmed`` is the digest of the evidence that was shown.
+
+    ``discard_work``: what the evidence says of a private clone that goes with the sandbox may be lost (OWN-9).
+    """
 
     id: UUID
     confirmed: str = Field(pattern=r"^[0-9a-f]{64}$")
+    discard_work: bool = False
 
 
 class OverrideResult(Record):

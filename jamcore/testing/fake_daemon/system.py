@@ -13,6 +13,7 @@ from jamcore.domain.cells import (
     SHARED_CELL,
     UnknownProviderError,
 )
+from jamcore.domain.clone_work import CloneWork
 from jamcore.domain.errors import NotFoundError
 from jamcore.domain.ownership import Disposition, OverrideEvidence, ReconciledSandbox, Reconciliation
 from jamcore.domain.providers import ToolchainMissingError
@@ -30,9 +31,11 @@ from jamcore.domain.requests import (
     OverrideView,
     ProviderView,
 )
+from jamcore.sandbox.clones import require_nothing_lost
 from jamcore.testing.fake_daemon.records import (
     AT,
     CELL,
+    Conversation,
 )
 from jamcore.testing.fake_daemon.state import Part
 
@@ -140,9 +143,7 @@ class FakeHosts(Part):
     async def inspect_override(self, ref: str) -> OverrideView:
         await self.fake.note("inspect_override", ref)
         found = self.fake.find(ref)
-        evidence = OverrideEvidence(
-            sandbox=found.host.sandbox, presence="stopped", marker_digest="a" * 64, nonce="missing", engine_proof="not-kept"
-        )
+        evidence = _evidence(found)
         return OverrideView(
             host_id=found.host.id,
             engine=found.host.engine,
@@ -155,7 +156,22 @@ class FakeHosts(Part):
     async def override(self, ref: str, request: OverrideRequest) -> OverrideResult:
         await self.fake.note("override", (ref, request))
         found = self.fake.find(ref)
+        require_nothing_lost(found.host.sandbox, _evidence(found).work, discard=request.discard_work)
         return OverrideResult(id=request.id, host_id=found.host.id, sandbox=found.host.sandbox, confirmed=request.confirmed)
+
+
+def _evidence(found: Conversation) -> OverrideEvidence:
+    """Of a room named ``unsaved``: its private clone goes with the sandbox, and holds work."""
+    cloned = found.room.name == "unsaved"
+    return OverrideEvidence(
+        sandbox=found.host.sandbox,
+        presence="stopped",
+        marker_digest="a" * 64,
+        nonce="missing",
+        engine_proof="not-kept",
+        clone_goes=cloned,
+        work=CloneWork(commit="0" * 40, uncommitted=1, paths=("mine.txt",)) if cloned else None,
+    )
 
 
 class FakeInventory(Part):
