@@ -22,9 +22,10 @@ from jamcore.domain.shared_hosts import SharedHostFullError
 from jamcore.runtime.gate import StopGate
 from jamcore.runtime.leases import LeaseKey, Leases
 from jamcore.runtime.pool import WorkerPool, worker_pool
+from jamcore.runtime.roster import LEFT, HostWentDownError
 from jamcore.runtime.safekeeping import Safekeeping
 from jamcore.runtime.seat import Seat
-from jamcore.runtime.worker import LEFT, HostWentDownError, HostWorker
+from jamcore.runtime.worker import HostWorker
 from jamcore.sandbox.teardown import NotParked, Sleep, park
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
