@@ -18,6 +18,9 @@ from jamcore.control.reach import Reach
 from jamcore.domain.errors import JamError
 from jamcore.system.ids import IdSource, SystemIds
 
+LEFT = "Left. What the daemon was asked for goes on there: `jam ls` and `jam change ls` show what became of it."
+"""Said where a command has no better words for Ctrl-C: it may come before or after the daemon has heard of it."""
+
 
 class Session:
     """What a command works with: its output, new ids, and clients of the daemon."""
@@ -27,6 +30,8 @@ class Session:
         self.directory = app_directory(directory, self.environ)
         self.output = output
         self.ids: IdSource = SystemIds()
+        self.asked = False
+        """Whether the daemon may have been asked for something."""
 
     def client(self, *, start: bool = True, any_version: bool = False) -> JamClient:
         """Return a client; with ``start`` the daemon is started when it does not run."""
@@ -34,12 +39,21 @@ class Session:
 
     def reach(self, *, start: bool = True, any_version: bool = False) -> Reach:
         """Return the way to the daemon."""
+        self.asked = True
         return Reach(
             self.directory,
             environ=self.environ,
             start=start,
             any_version=any_version,
             on_start=lambda: self.output.note("starting the daemon …"),
+            replace=self._replace,
+        )
+
+    async def _replace(self, reach: Reach) -> None:
+        from jamcore.control.handover import hand_over  # late: two releases rarely meet
+
+        await hand_over(
+            reach, lambda old, new: self.output.note(f"the daemon of release {old} is idle; release {new} takes over from it")
         )
 
 
@@ -55,9 +69,12 @@ def invoke(work: Callable[[Session], Awaitable[Exit]], *, json: bool, directory:
 
 
 def _status(work: Callable[[Session], Awaitable[Exit]], directory: Path | None, output: Output) -> int:
+    session = Session(directory, output)
     try:
-        return anyio.run(_work, work, Session(directory, output))
+        return anyio.run(_work, work, session)
     except KeyboardInterrupt:
+        if session.asked:
+            output.note(LEFT, "bold")
         return Exit.INTERRUPTED
     except JamError as error:
         output.problem(error)

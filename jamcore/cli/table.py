@@ -79,6 +79,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(("daemon", "status"), "daemon_status", MACHINE, "Say whether the daemon runs"),
     Command(("daemon", "start"), "daemon_start", MACHINE, "Start the daemon"),
     Command(("daemon", "stop"), "daemon_stop", MACHINE, "Stop the daemon; work is kept and comes back"),
+    Command(("daemon", "restart"), "daemon_restart", MACHINE, "Stop the daemon and start it again, in this release"),
     Command(("daemon", "logs"), "daemon_logs", MACHINE, "Show the daemon's log"),
     Command(("host", "ls"), "host_ls", MACHINE, "List all sandboxes, and how they stand to what Jam knows"),
     Command(("host", "override"), "host_override", MACHINE, "Remove a sandbox that lost its proof of ownership; its files stay"),

@@ -105,9 +105,9 @@ class JamClient:
         """List engines, strongest first, and which one a room that names none gets."""
         return (await self._ask(EngineList, "/v1/engines")).items
 
-    async def shutdown(self) -> None:
-        """Begin an orderly shutdown; returns when it has begun."""
-        await self._change(Accepted, "POST", "/v1/shutdown", retry=False)
+    async def shutdown(self, *, if_idle: bool = False) -> None:
+        """Begin an orderly shutdown; returns when it has begun. With ``if_idle`` a daemon that works refuses (``daemon.busy``)."""
+        await self._change(Accepted, "POST", "/v1/shutdown" + ("?if_idle=1" if if_idle else ""), retry=False)
 
     # --------------------------------------------------------------------------------------------- providers and credentials
 

@@ -101,6 +101,32 @@ class DaemonOtherVersionError(RefusalError):
 
 
 @dataclass(eq=False)
+class DaemonOlderBusyError(RefusalError):
+    """The running daemon is of an older release than this command, and it is working, so it was not replaced."""
+
+    code: ClassVar[str] = "daemon.older_busy"
+    hint: ClassVar[str] = (
+        "`jam daemon restart` waits for what runs and then starts this release; with --now it interrupts turns first. Conversations are"
+        " kept."
+    )
+
+    daemon: str
+    client: str
+    working: str
+
+
+@dataclass(eq=False)
+class DaemonNewerError(RefusalError):
+    """The running daemon is of a newer release than this command, and a newer daemon is never replaced by an older one."""
+
+    code: ClassVar[str] = "daemon.newer"
+    hint: ClassVar[str] = "Upgrade this command to the daemon's release, or run the `jam` that is installed beside that daemon."
+
+    daemon: str
+    client: str
+
+
+@dataclass(eq=False)
 class ConnectionDroppedError(FaultError):
     """The daemon's answer did not arrive whole: it ended, or it dropped the connection."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import anyio
@@ -57,6 +57,7 @@ class Reach:
         on_start: Callable[[], None] = _ignore,
         command: tuple[str, ...] = DAEMON,
         start_wait_s: float = START_WAIT_S,
+        replace: Callable[[Reach], Awaitable[None]] | None = None,
     ) -> None:
         """Name the daemon.
 
@@ -68,14 +69,20 @@ class Reach:
             on_start: Called when a daemon is about to be started, to tell a person why it takes longer.
             command: The daemon's command; ``--app-directory`` is added.
             start_wait_s: How long a start may take.
+            replace: What to do about a daemon of another release where one may be started: ends it, or raises. Absent: it is refused.
         """
         self.directory = directory
-        self._environ = environ
+        self.environ = environ
         self._start = start
         self._any_version = any_version
         self._on_start = on_start
         self._command = command
         self._start_wait_s = start_wait_s
+        self._replace = replace
+
+    def to_any_version(self) -> Reach:
+        """Return a way to the same daemon, of whatever release it is, that starts none: to ask who it is, or to stop it."""
+        return Reach(self.directory, environ=self.environ, any_version=True)
 
     def pid(self) -> str:
         """Return the pid that the daemon wrote down, for a person to look at. Nothing may be done to it on this word alone."""
@@ -93,7 +100,14 @@ class Reach:
             ForeignDaemonError: Another user listens there.
             AddressUnreadableError: Its address cannot be read or reached.
         """
-        if stream := await self.find():
+        try:
+            stream = await self.find()
+        except DaemonOtherVersionError:
+            if not self._start or self._replace is None:
+                raise
+            await self._replace(self)
+            stream = await self.find()  # somebody else may have started one meanwhile
+        if stream is not None:
             return stream
         if not self._start:
             raise DaemonNotRunningError(app_directory=str(self.directory))
@@ -136,7 +150,7 @@ class Reach:
         pause = RELAUNCH_S
         with anyio.move_on_after(self._start_wait_s):
             while True:
-                async with launched(argv, self._environ) as launch:
+                async with launched(argv, self.environ) as launch:
                     if stream := await self._wait(launch):
                         if peer_pid(wire.raw_socket(stream)) not in {launch.pid, None}:
                             launch.dismiss()

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
+from jamcore.daemon.activity import Activities
 from jamcore.daemon.approvals import Approvals
 from jamcore.daemon.change_sources import StoredSources
 from jamcore.daemon.changes import Changes
@@ -93,6 +94,8 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             clock=options.clock,
             limits=options.limits,
         )
+        journal = StoreJournal(store)
+        runner = Runner(journal, options.crash)
         status = SystemStatus(
             options,
             identity=identity,
@@ -102,6 +105,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             credentials=credentials,
             inventory=inventory,
             leases=hosts.leases,
+            activities=Activities(store=store, pool=pool, gate=gate, runner=runner),
         )
         tasks.start_soon(_end_at_once, status, pool)
         rooms = Rooms(
@@ -122,8 +126,6 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             clock=options.clock,
             gate=gate,
         )
-        journal = StoreJournal(store)
-        runner = Runner(journal, options.crash)
         sources = StoredSources(store=store, engines=engines, work_trees=work_trees, clock=options.clock)
         action = change_action(ChangeBuilder(options.app, files=options.files, crash=options.crash), sources)
         actions = ActionRegistry()

@@ -53,6 +53,9 @@ class SystemService(Protocol):
     def shutdown(self) -> None:
         """Begin an orderly shutdown; returns at once."""
 
+    async def shutdown_if_idle(self) -> None:
+        """Begin an orderly shutdown if nothing would be interrupted; otherwise refuse and say what is under way."""
+
     async def stopped(self) -> None:
         """Wait until a shutdown was asked for."""
 

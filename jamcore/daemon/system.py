@@ -6,6 +6,7 @@ from datetime import datetime
 
 import anyio
 
+from jamcore.daemon.activity import Activities, DaemonBusyError
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.inventory import SandboxInventory
@@ -38,6 +39,7 @@ class SystemStatus:
         credentials: Credentials,
         inventory: SandboxInventory,
         leases: Leases,
+        activities: Activities,
     ) -> None:
         self._options = options
         self._identity = identity
@@ -47,6 +49,7 @@ class SystemStatus:
         self._credentials = credentials
         self._inventory = inventory
         self._leases = leases
+        self._activities = activities
         self._started: datetime = options.clock.now()
         self._stopping = anyio.Event()
         self._problems: tuple[str, ...] = ()
@@ -59,6 +62,7 @@ class SystemStatus:
             pid=self._options.pid,
             started_at=self._started,
             app_directory=str(self._options.app),
+            activity=await self._activities.now(),
         )
 
     async def doctor(self) -> DoctorReport:
@@ -96,6 +100,17 @@ class SystemStatus:
     def shutdown(self) -> None:
         """Begin an orderly shutdown."""
         self._stopping.set()
+
+    async def shutdown_if_idle(self) -> None:
+        """Begin an orderly shutdown unless something is under way.
+
+        Raises:
+            DaemonBusyError: Something is; it goes on.
+        """
+        working = (await self._activities.now()).working
+        if working or not self._activities.idle:
+            raise DaemonBusyError(working="; ".join(working) or "something that began just now")
+        self.shutdown()
 
     async def stopped(self) -> None:
         """Wait until a shutdown was asked for."""

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
+from jamcore.domain.activity import Activity
 from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Cell, Configuration, Placement, WorkspaceSource
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
@@ -114,6 +115,8 @@ class Health(Record):
     pid: int
     started_at: datetime
     app_directory: str
+    activity: Activity | None = None
+    """Absent: the daemon is of a release that cannot say."""
 
 
 class FindingView(Record):

@@ -91,6 +91,10 @@ class Runner:
         self._crash = crash
         self._running: dict[UUID, _Turnstile] = {}
 
+    def under_way(self) -> tuple[str, ...]:
+        """Return the kind of every action that runs now."""
+        return tuple(turnstile.kind for turnstile in self._running.values())
+
     async def run(self, action: Action[R], identifier: UUID, record: R) -> R:
         """Run, or finish, an action and return its last record.
 
@@ -105,7 +109,7 @@ class Runner:
             Exception: What a step raised. Its class is noted; the action stays begun, and a retry or the next start goes on, unless no
                 repetition helps: then it has ended as failed, and a note of the error says what stays.
         """
-        async with self._alone(identifier):
+        async with self._alone(identifier, action.kind):
             state = await self._journal.begin(identifier, action.kind, _text(record))
             self._crash.reach(f"{action.kind}.{BEGUN}")
             passed, record = _passed(action, identifier, await self._journal.steps(identifier), record)
@@ -161,9 +165,9 @@ class Runner:
         return ActionGivenUpError(kind=action.kind, action=str(identifier), step=name, failure=failure, stays=stays)
 
     @asynccontextmanager
-    async def _alone(self, identifier: UUID) -> AsyncIterator[None]:
+    async def _alone(self, identifier: UUID, kind: str) -> AsyncIterator[None]:
         """Let one run of an id through at a time, so that a retry never acts beside the first attempt."""
-        turnstile = self._running.setdefault(identifier, _Turnstile(anyio.Lock()))
+        turnstile = self._running.setdefault(identifier, _Turnstile(kind, anyio.Lock()))
         turnstile.users += 1
         try:
             async with turnstile.lock:
@@ -176,6 +180,7 @@ class Runner:
 
 @dataclass(slots=True)
 class _Turnstile:
+    kind: str
     lock: anyio.Lock
     users: int = 0
 

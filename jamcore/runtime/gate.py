@@ -30,7 +30,7 @@ class StopGate:
 
     def __init__(self) -> None:
         self._closed = False
-        self._under_way: set[anyio.CancelScope] = set()
+        self._under_way: dict[anyio.CancelScope, str] = {}
 
     def require_open(self, work: str) -> None:
         """Refuse when the daemon is being stopped.
@@ -50,13 +50,17 @@ class StopGate:
         """
         self.require_open(work)
         with anyio.CancelScope() as scope:
-            self._under_way.add(scope)
+            self._under_way[scope] = work
             try:
                 yield
             finally:
-                self._under_way.discard(scope)
+                del self._under_way[scope]
         if scope.cancelled_caught:
             raise DaemonStoppingError(work=work)
+
+    def under_way(self) -> tuple[str, ...]:
+        """Return what was let through and goes on, in its own words."""
+        return tuple(self._under_way.values())
 
     def close(self) -> None:
         """Refuse and cancel, from now on. Idempotent."""

@@ -101,6 +101,10 @@ class WorkerPool:
         """Return the sessions to which turns may be routed."""
         return frozenset(session for worker in self._workers.values() for session in worker.sessions())
 
+    def busy_rooms(self) -> frozenset[UUID]:
+        """Return the rooms in which a turn runs or waits to run."""
+        return frozenset(room for worker in self._workers.values() for room in worker.busy_rooms())
+
     def is_up(self, host: UUID) -> bool:
         """Return whether the host has live rooms."""
         worker = self._workers.get(host)

@@ -50,6 +50,11 @@ class Seat:
         """Whether turns may be routed to it (PREP-5)."""
         return self.taken and not self._closed
 
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs on it, or waits to."""
+        return self.running is not None or bool(self._waiting)
+
     def submit(self, turn: Turn) -> None:
         """Queue an accepted turn.
 

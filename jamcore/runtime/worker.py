@@ -88,6 +88,10 @@ class HostWorker:
         """Return the rooms in which a turn runs or waits to run."""
         return frozenset(seat.room_id for seat in self._roster.seats() if seat.busy)
 
+    def busy_rooms(self) -> frozenset[UUID]:
+        """Return the rooms in which a turn runs or waits to run."""
+        return frozenset(seat.room_id for seat in self._seats.values() if seat.busy)
+
     def submit(self, turn: Turn) -> None:
         """Queue an accepted turn on its session's seat.
 

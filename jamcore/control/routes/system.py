@@ -24,7 +24,10 @@ async def engines(call: Call) -> EngineList:
 
 async def shutdown(call: Call) -> Accepted:
     """Begin an orderly shutdown."""
-    call.services.system.shutdown()
+    if call.asked("if_idle") == "1":
+        await call.services.system.shutdown_if_idle()
+    else:
+        call.services.system.shutdown()
     return Accepted()
 
 
@@ -68,7 +71,16 @@ ROUTES: tuple[AnyRoute, ...] = (
     Route("GET", "/v1/health", "health", "Say who answers", health, Health),
     Route("GET", "/v1/doctor", "doctor", "What this machine can do, and what to do about each gap", doctor, DoctorReport),
     Route("GET", "/v1/engines", "list_engines", "Engines, strongest first, and which one a room gets", engines, EngineList),
-    Route("POST", "/v1/shutdown", "shutdown", "Begin an orderly shutdown", shutdown, Accepted, status=202),
+    Route(
+        "POST",
+        "/v1/shutdown",
+        "shutdown",
+        "Begin an orderly shutdown",
+        shutdown,
+        Accepted,
+        status=202,
+        query=(("if_idle", "1: only if nothing is under way"),),
+    ),
     Route("GET", "/v1/providers", "list_providers", "Every provider plugin, also those not loaded", providers, ProviderList),
     Route("GET", "/v1/providers/cells", "list_cells", "The capability table", cells, CellList),
     Route(

@@ -51,6 +51,12 @@ class FakeServices:
         self.progress = InstallProgress()
         self.readers = 0
 
+    @property
+    def working(self) -> tuple[str, ...]:
+        """What is under way: the lines of a file, so that another process can say it."""
+        path = self.directory / "working"
+        return tuple(path.read_text().splitlines()) if path.exists() else ()
+
     def services(self) -> Services:
         return self._services_of(self)
 

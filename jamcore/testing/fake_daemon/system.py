@@ -9,6 +9,8 @@ from uuid import UUID
 
 import anyio
 
+from jamcore.daemon.activity import DaemonBusyError
+from jamcore.domain.activity import Activity
 from jamcore.domain.cells import (
     SHARED_CELL,
     UnknownProviderError,
@@ -44,7 +46,12 @@ class FakeSystem(Part):
     async def health(self) -> Health:
         await self.fake.note("health")
         return Health(
-            daemon_id=UUID(int=7), version="0.1.0", pid=os.getpid(), started_at=AT, app_directory=str(self.fake.directory)
+            daemon_id=UUID(int=7),
+            version="0.1.0",
+            pid=os.getpid(),
+            started_at=AT,
+            app_directory=str(self.fake.directory),
+            activity=Activity(live_rooms=len(self.fake.rooms), working=self.fake.working),
         )
 
     async def doctor(self) -> DoctorReport:
@@ -67,6 +74,11 @@ class FakeSystem(Part):
     def shutdown(self) -> None:
         self.fake.calls.append(("shutdown", None))
         self.fake.stopping.set()
+
+    async def shutdown_if_idle(self) -> None:
+        if self.fake.working:
+            raise DaemonBusyError(working="; ".join(self.fake.working))
+        self.shutdown()
 
     async def stopped(self) -> None:
         await self.fake.stopping.wait()

@@ -341,16 +341,51 @@ def test_a_refusal_has_a_code_a_reason_and_a_hint(jam: Jam, words: tuple[str, ..
     assert as_json.err == ""
 
 
-def test_a_daemon_of_another_version(jam: Jam, home: Path) -> None:
-    """Refused with what to do; asking for its state still works."""
+@pytest.mark.parametrize(
+    ("version", "code", "word"),
+    [
+        ("0.0.1", "daemon.older_busy", "jam daemon restart"),
+        ("99.0", "daemon.newer", "Upgrade this command"),
+        ("not a release", "daemon.other_version", "jam daemon stop"),
+    ],
+)
+def test_a_daemon_of_another_version(jam: Jam, home: Path, version: str, code: str, word: str) -> None:
+    """One that works, a newer one and one of no known age are left as they are, with what to do; who they are can be asked."""
     record = home / "daemon.json"
     written = record.read_bytes()
+    (home / "working").write_text("a turn in the room busy\n")
     try:
-        record.write_text(json.dumps({**json.loads(written), "version": "0.0.1"}))
-        refused = jam("ls")
-        assert refused.status == Exit.UNREACHABLE
-        assert "daemon: 0.0.1" in refused.err
-        assert "hint: Run `jam daemon stop`" in refused.err
+        record.write_text(json.dumps({**json.loads(written), "version": version}))
+        for words in (("ls",), ("daemon", "start"), ("say", "room", "hi")):
+            refused = jam(*words)
+            assert refused.status == Exit.UNREACHABLE, refused
+            assert code in refused.err
+            assert f"daemon: {version}" in refused.err
+            assert word in refused.err
+            assert ("a turn in the room busy" in refused.err) == (version == "0.0.1")
+        if version != "0.0.1":
+            assert code in jam("daemon", "restart", "--now").err
         assert jam("daemon", "status").status == Exit.OK
     finally:
         record.write_bytes(written)
+        (home / "working").unlink()
+    assert jam("ls").status == Exit.OK
+
+
+def test_a_daemon_that_works_is_restarted_only_when_it_is_idle(jam: Jam, home: Path) -> None:
+    """What it works on is said; after the wait it goes on as it was."""
+    (home / "working").write_text("a turn in the room one\ninstall the program of codex\n")
+    try:
+        pid = jam("daemon", "status", "--json").json["health"]["pid"]
+        refused = jam("daemon", "restart", "--wait", "0")
+        assert refused.status == Exit.UNREACHABLE
+        assert "(daemon.busy)" in refused.err
+        assert "a turn in the room one; install the program of codex" in refused.err
+        told = jam("daemon", "status").out
+        assert "a turn in the room one" in told
+        status = jam("daemon", "status", "--json").json
+        assert status["health"]["pid"] == pid
+        assert status["health"]["activity"]["working"] == ["a turn in the room one", "install the program of codex"]
+        assert status["uptime_s"] > 0
+    finally:
+        (home / "working").unlink()
