@@ -22,9 +22,10 @@ import jamcore
 from benchmarks.commands import measure_commands
 from benchmarks.sandbox import measure_sandbox
 from benchmarks.table import Row, render
-from benchmarks.turns import measure_turns
+from benchmarks.turns import measure_stream, measure_turns
+from benchmarks.width import measure_width
 
-PARTS = ("sandbox", "turns", "commands")
+PARTS = ("sandbox", "turns", "stream", "width", "commands")
 
 
 def compiled() -> None:
@@ -33,7 +34,7 @@ def compiled() -> None:
         compileall.compile_dir(Path(str(package.__file__)).parent, quiet=2)
 
 
-async def measure(parts: tuple[str, ...], *, rounds: int, turns: int, kills: int) -> list[Row]:
+async def measure(parts: tuple[str, ...], *, rounds: int, turns: int, kills: int, idle_s: float) -> list[Row]:
     """Measure the chosen parts, one after the other."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="jam-bench-") as directory:
@@ -45,6 +46,10 @@ async def measure(parts: tuple[str, ...], *, rounds: int, turns: int, kills: int
                 rows += await measure_sandbox(root, rounds=rounds, created=max(5, rounds // 3))
             elif part == "turns":
                 rows += await measure_turns(root, turns=turns, kills=kills)
+            elif part == "stream":
+                rows += await measure_stream(root, floods=max(2, turns // 15))
+            elif part == "width":
+                rows += await measure_width(root, rounds=max(3, turns // 10), idle_s=idle_s)
             else:
                 rows += await measure_commands(root, rounds=max(5, rounds // 3))
             print(f"{part}: measured in {time.monotonic() - began:.0f} s", file=sys.stderr)
@@ -58,6 +63,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50, help="how many programs are run in a sandbox, and beside it")
     parser.add_argument("--turns", type=int, default=50, help="how many turns are counted on each side")
     parser.add_argument("--kills", type=int, default=8, help="how many times each side is killed")
+    parser.add_argument(
+        "--idle", type=float, default=20.0, metavar="S", help="for how many seconds rooms are left alone and watched"
+    )
     parser.add_argument("--json", action="store_true", help="print data instead of a table")
     chosen = parser.parse_args()
     if unknown := set(chosen.parts) - set(PARTS):
@@ -65,7 +73,7 @@ def main() -> None:
     parts = tuple(part for part in PARTS if not chosen.parts or part in chosen.parts)
     compiled()
     began = os.getloadavg()[0]
-    rows = anyio.run(lambda: measure(parts, rounds=chosen.rounds, turns=chosen.turns, kills=chosen.kills))
+    rows = anyio.run(lambda: measure(parts, rounds=chosen.rounds, turns=chosen.turns, kills=chosen.kills, idle_s=chosen.idle))
     machine = {
         "python": platform.python_version(),
         "system": platform.platform(),

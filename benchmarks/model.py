@@ -15,10 +15,10 @@ ANSWER = ("Here ", "is ", "what ", "you ", "asked ", "for.")
 
 
 @contextmanager
-def model_server(root: Path) -> Iterator[str]:
-    """Yield the base URL of a server that answers everything with the same six deltas, at once."""
+def model_server(root: Path, deltas: tuple[str, ...] = ANSWER) -> Iterator[str]:
+    """Yield the base URL of a server that answers everything with the same deltas, at once."""
     script = root / "script.json"
-    script.write_text(Script(rules=(say(*ANSWER),)).model_dump_json())
+    script.write_text(Script(rules=(say(*deltas),)).model_dump_json())
     argv = (sys.executable, "-m", "jamcore.testing.servers.responses", "--script", str(script))
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None

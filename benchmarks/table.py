@@ -1,4 +1,4 @@
-"""Collected milliseconds, and the table that sets each figure beside what the same thing costs without Jam."""
+"""Collected figures, most of them milliseconds, and the table that sets each figure beside what the same thing costs without Jam."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Laps:
-    """Milliseconds of one thing, measured again and again."""
+    """One thing, measured again and again: milliseconds, where it was timed."""
 
     values: list[float] = field(default_factory=list)
 
@@ -28,12 +28,12 @@ class Laps:
 
     @property
     def median(self) -> float:
-        """The middle one, in milliseconds."""
+        """The middle one."""
         return statistics.median(self.values)
 
     @property
     def p90(self) -> float:
-        """Nine of ten are at most this long, in milliseconds."""
+        """Nine of ten are at most this much."""
         ordered = sorted(self.values)
         return ordered[max(0, -(-len(ordered) * 9 // 10) - 1)]
 
@@ -42,7 +42,7 @@ class Laps:
 class Row:
     """One figure.
 
-    ``raw`` is measured in the same run. ``added`` says whether the figure that counts is the difference, not the ratio.
+    ``raw`` is measured in the same run and unit. ``added`` says whether the figure that counts is the difference, not the ratio.
     """
 
     name: str
@@ -51,16 +51,18 @@ class Row:
     raw: Sequence[float] = ()
     added: bool = False
     aim: str = ""
+    unit: str = "ms"
 
     def cells(self) -> tuple[str, ...]:
         """Return what the table shows of it."""
         mine = Laps(list(self.laps))
         if not self.raw:
-            return (self.name, *_shown(mine), str(len(self.laps)), "", "", "", self._aim())
+            return (self.name, self.unit, *_shown(mine), str(len(self.laps)), "", "", "", self._aim())
         raw = Laps(list(self.raw))
-        than = f"{mine.median - raw.median:+.1f} ms" if self.added else f"{mine.median / raw.median:.2f} x"
+        than = f"{mine.median - raw.median:+.1f} {self.unit}" if self.added else f"{mine.median / raw.median:.2f} x"
         return (
             self.name,
+            self.unit,
             *_shown(mine),
             str(len(self.laps)),
             self.raw_name,
@@ -70,10 +72,11 @@ class Row:
         )
 
     def as_data(self) -> dict[str, object]:
-        """Return it as data: all times are milliseconds."""
+        """Return it as data."""
         mine = Laps(list(self.laps))
         data: dict[str, object] = {
             "name": self.name,
+            "unit": self.unit,
             "median": mine.median,
             "p90": mine.p90,
             "runs": len(self.laps),
@@ -82,21 +85,22 @@ class Row:
         if self.raw:
             raw = Laps(list(self.raw))
             beside = {"name": self.raw_name, "median": raw.median, "p90": raw.p90, "runs": len(self.raw)}
-            data |= {"raw": beside, "ratio": mine.median / raw.median, "added": mine.median - raw.median}
+            ratio = mine.median / raw.median if raw.median else None
+            data |= {"raw": beside, "ratio": ratio, "added": mine.median - raw.median}
         return data
 
     def _aim(self) -> str:
         return f"aim {self.aim}" if self.aim else ""
 
 
-HEADER = ("ms", "median", "p90", "runs", "beside it", "median / p90", "Jam is", "")
+HEADER = ("", "", "median", "p90", "runs", "beside it", "median / p90", "Jam is", "")
 
 
 def render(rows: Sequence[Row]) -> str:
     """Return the rows as a table for a terminal."""
     lines = [HEADER, *(row.cells() for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
-    left = {0, 4, 7}
+    left = {0, 1, 5, 8}
     shown = (
         "  ".join(
             cell.ljust(width) if column in left else cell.rjust(width)

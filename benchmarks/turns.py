@@ -13,7 +13,7 @@ import anyio
 from anyio import to_thread
 
 from benchmarks.direct import DirectCodex, direct_codex
-from benchmarks.model import model_server
+from benchmarks.model import ANSWER, model_server
 from benchmarks.table import Laps, Row
 from jamcore.control.client import JamClient
 from jamcore.domain import layout
@@ -26,6 +26,7 @@ PROVIDER = "codex"
 WARM_UP = 3
 REST_S = 0.1
 """Before each turn: both programs go on working for a moment after a turn has ended, and must not do so in the other one's time."""
+FLOOD = 100_000
 FIRST_DELTA = "item/agentMessage/delta"
 
 
@@ -83,14 +84,26 @@ async def measure_turns(root: Path, *, turns: int, kills: int) -> list[Row]:
     ]
 
 
+async def measure_stream(root: Path, *, floods: int) -> list[Row]:
+    """Alternate a turn of a hundred thousand deltas through Jam, stored and read to its end by one client, with the same directly.
+
+    Args:
+        root: An empty private directory.
+        floods: How many such turns on each side.
+    """
+    async with both(root, tuple(f"{number:06d} " for number in range(FLOOD))) as sides:
+        mine, raw = await _alternate(sides, floods, warm_up=0)
+    return [Row(f"a turn of {FLOOD:,} deltas: say to turn.ended", mine.values, "the same, no Jam", raw.values)]
+
+
 @asynccontextmanager
-async def both(root: Path) -> AsyncIterator[Sides]:
+async def both(root: Path, deltas: tuple[str, ...] = ANSWER) -> AsyncIterator[Sides]:
     """Start model server, daemon with a room, and the program by itself."""
     app = root / "app"
     await place_toolchain(app, PROVIDER)
     program = next((app / layout.TOOLCHAINS / PROVIDER).glob("*/**/bin/codex"))
     daemon = DaemonChild(app, private=root / "private")
-    with model_server(root) as url, direct_codex(program.parents[1], root / "direct", url) as direct:
+    with model_server(root, deltas) as url, direct_codex(program.parents[1], root / "direct", url) as direct:
         async with running_daemon(daemon) as client:
             view = await client.create_room(RoomRequest(id=_new(), provider=PROVIDER, endpoint=EndpointChoice(origin=url)))
             await to_thread.run_sync(direct.start)
@@ -98,19 +111,19 @@ async def both(root: Path) -> AsyncIterator[Sides]:
             yield Sides(daemon=daemon, client=client, room=str(view.room.id), direct=direct)
 
 
-async def _alternate(sides: Sides, turns: int) -> tuple[Laps, Laps]:
+async def _alternate(sides: Sides, turns: int, warm_up: int = WARM_UP) -> tuple[Laps, Laps]:
     mine, raw = Laps(), Laps()
     async with aclosing(await sides.attached()) as events:
-        for number in range(turns + WARM_UP):
+        for number in range(turns + warm_up):
             await anyio.sleep(REST_S)
             began = time.perf_counter()
             ended = await sides.say(events, number, "turn.ended")
-            if number >= WARM_UP:
+            if number >= warm_up:
                 mine.add(began, ended)
             await anyio.sleep(REST_S)
             began = time.perf_counter()
             ended = sides.direct.turn(said(number))
-            if number >= WARM_UP:
+            if number >= warm_up:
                 raw.add(began, ended)
     return mine, raw
 

@@ -112,7 +112,7 @@ class Turn:
 
     async def __anext__(self) -> ProviderEvent:
         try:
-            return await self._receive.receive()
+            return await self._next()
         except anyio.EndOfStream:
             if self._error is not None:
                 raise replace(self._error) from None
@@ -122,6 +122,13 @@ class Turn:
             return self._end
 
     # ------------------------------------------------------------------------------------------------------------ parts
+
+    async def _next(self) -> ProviderEvent:
+        """Take what is there without a pause: a pause for each delta would cost more than the delta. At most EVENTS_AHEAD are there."""
+        try:
+            return self._receive.receive_nowait()
+        except anyio.WouldBlock:
+            return await self._receive.receive()
 
     def _count(self, event: ProviderEvent) -> None:
         if isinstance(event, CommandStarted) and len(self._commands) < OPEN_COMMANDS:
@@ -154,7 +161,10 @@ class Turn:
 
     async def _emit(self, event: ProviderEvent) -> None:
         try:
-            await self._send.send(event)
+            try:
+                self._send.send_nowait(event)  # see _next
+            except anyio.WouldBlock:
+                await self._send.send(event)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return  # nobody listens any more
 
