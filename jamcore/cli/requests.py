@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from uuid import UUID
 
@@ -42,6 +43,7 @@ def room_request(
     placement: Placement = Placement.DEDICATED,
     agent: str | None = None,
     configuration: Configuration = Configuration.JAM_MANAGED,
+    environment_files: Iterable[Path] = (),
     engine: str | None = None,
     model: str | None = None,
     approvals: ApprovalPolicy | None = None,
@@ -71,6 +73,7 @@ def room_request(
         workspace=workspace,
         placement=placement,
         path=path,
+        environment_files=tuple(_text(_absolute(file), "--environment-file") for file in environment_files),
         allow_dirty=allow_dirty,
         model=model,
         approvals=approvals,

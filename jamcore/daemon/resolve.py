@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.domain.approvals import ApprovalPolicy, ApprovalsNotOfferedError
-from jamcore.domain.cells import SHARED_CELL, Cell, Configuration, Placement, WorkspaceChoice, WorkspaceSource
-from jamcore.domain.errors import InvalidInputError, RefusalError
+from jamcore.domain.cells import Cell, Configuration, WorkspaceChoice, WorkspaceSource
+from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.plan import Toolchain
 from jamcore.domain.providers import CredentialMissingError
 from jamcore.domain.requests import RoomRequest
@@ -28,22 +27,6 @@ from jamcore.workspace.repository import RepositoryFacts, inspect_repository
 
 ROOM_NAME_CHARACTERS = 80
 """Of a room's name: a column of a list."""
-OFFERED = frozenset(
-    Cell(configuration=Configuration.JAM_MANAGED, workspace=workspace, placement=Placement.DEDICATED)
-    for workspace in WorkspaceSource
-) | {SHARED_CELL}
-"""What this release runs. The other legal cells need files that a person wrote for the engine."""
-
-
-@dataclass(eq=False)
-class NotOfferedError(RefusalError):
-    """The combination is legal for this agent and engine, but this release of Jam does not run it yet."""
-
-    code: ClassVar[str] = "capability.not_offered"
-    hint: ClassVar[str] = "Use one of the offered combinations: a managed workspace, or a private clone with `--repo PATH`."
-
-    asked: str
-    offered: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +60,7 @@ class Resolver:
         approvals = _approvals(request, hooks, engine)
         table.require(request.provider, cell, engine=engine.name, abilities=engine.abilities)
         WorkspaceChoice(source=request.workspace, path=request.path).require_complete()
-        if cell not in OFFERED:
-            raise NotOfferedError(asked=str(cell), offered=tuple(sorted(map(str, OFFERED))))
+        _require_files(request)
         resources = with_defaults(request.resources, self.resources)
         await require_limits(chosen, resources)
         facts = await self._repository(request)
@@ -153,6 +135,14 @@ def _approvals(request: RoomRequest, hooks: ProviderHooks, engine: EngineFacts) 
     if request.approvals is None:
         return ApprovalPolicy.ASK if can and engine.isolation is Isolation.NONE else ApprovalPolicy.NEVER
     return request.approvals
+
+
+def _require_files(request: RoomRequest) -> None:
+    """Accept environment files exactly where the configuration is made of them (CAP-7)."""
+    wanted = request.configuration is Configuration.ENVIRONMENT_FILES
+    if wanted != bool(request.environment_files):
+        problem = "name at least one, in their order" if wanted else "Jam configures this sandbox, so none are taken"
+        raise InvalidInputError(field="environment_files", problem=problem)
 
 
 async def require_limits(engine: Engine, resources: Resources) -> None:

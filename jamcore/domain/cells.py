@@ -118,7 +118,7 @@ class NoSuchCellError(RefusalError):
     """The provider does not support this combination at all (CAP-4)."""
 
     code: ClassVar[str] = "capability.no_such_cell"
-    hint: ClassVar[str] = "Pick one of the nearest legal combinations, or run `jam providers cells`."
+    hint: ClassVar[str] = "Pick one of the nearest legal combinations, or run `jam provider cells`."
 
     provider: str
     asked: str

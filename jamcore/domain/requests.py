@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from jamcore.domain.activity import Activity
 from jamcore.domain.approvals import ApprovalPolicy
@@ -34,7 +34,8 @@ class RoomRequest(Record):
     """A new room: the id is the client's, so that a retry is exact (WS-11).
 
     ``agent`` names whose host it is: rooms of one agent may share a host, and the provider's own agent is meant when it is absent.
-    ``approvals`` absent: the agent asks where nothing isolates it, if it can ask.
+    ``approvals`` absent: the agent asks where nothing isolates it, if it can ask. ``environment_files`` are absolute paths in the order in
+    which the engine merges them, for that configuration alone.
     """
 
     id: UUID
@@ -46,11 +47,20 @@ class RoomRequest(Record):
     workspace: WorkspaceSource = WorkspaceSource.MANAGED
     placement: Placement = Placement.DEDICATED
     path: str | None = None
+    environment_files: tuple[str, ...] = ()
     allow_dirty: bool = False
     model: str | None = None
     approvals: ApprovalPolicy | None = None
     endpoint: EndpointChoice | None = None
     resources: Resources = Resources()
+
+    @model_serializer(mode="wrap")
+    def _as_it_was_stored(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what came after the first requests were stored, where it is not used: a retry has the same digest for ever."""
+        data: dict[str, object] = handler(self)
+        if not self.environment_files:
+            del data["environment_files"]
+        return data
 
 
 class TurnRequest(Record):

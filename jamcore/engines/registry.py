@@ -83,6 +83,8 @@ def _problems(name: str, plugin: object) -> tuple[str, ...]:
         problems.append("its isolation is no isolation class")
     if not (isinstance(abilities, frozenset) and all(isinstance(ability, Ability) for ability in abilities)):
         problems.append("its abilities are no frozen set of abilities")
+    elif Ability.ENVIRONMENT_FILES in abilities:
+        problems.append("claims environment files, which this version of the engine port cannot hand over: they would be ignored")
     if not callable(opens):
         problems.append("its open cannot be called")
     return tuple(problems)

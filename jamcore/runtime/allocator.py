@@ -153,6 +153,7 @@ class Allocator:
             placement=request.placement,
             path=asked.path,
             commit=asked.commit,
+            environment_files=request.environment_files,
             endpoint=request.endpoint,
             resources=asked.resources,
             toolchain=asked.toolchain,

@@ -51,6 +51,10 @@ def command(
         ),
     ] = None,
     configuration: Annotated[Configuration, typer.Option(help="Who configures the sandbox.")] = Configuration.JAM_MANAGED,
+    environment_file: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="A file that configures the sandbox, for that configuration; several keep their order."),
+    ] = None,
     model: ModelOption = None,
     approvals: ApprovalsOption = None,
     engine: EngineOption = None,
@@ -81,6 +85,7 @@ def command(
             placement=placement,
             agent=agent,
             configuration=configuration,
+            environment_files=environment_file or (),
             engine=await engine_for(session.output, client, engine),
             model=model,
             approvals=approvals,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from importlib.metadata import entry_points
 from typing import Any
 
 import pytest
@@ -148,9 +149,11 @@ def test_the_agent_is_told_whether_a_sandbox_is_around_it() -> None:
     assert turn_settings(isolated=False)["sandboxPolicy"] == {"type": "dangerFullAccess"}
 
 
-@pytest.mark.guarantee("CAP-3")
+@pytest.mark.guarantee("CAP-3", "CAP-8")
 def test_all_seven_cells_are_published() -> None:
-    """Codex publishes the full set."""
+    """The installed distribution publishes the full set, by its entry point."""
+    (entry,) = entry_points(group="jam.providers", name="codex")
+    assert entry.load() is CodexPlugin
     assert CodexPlugin().jam_describe_provider().cells == FULL_CELLS
     assert len(FULL_CELLS) == 7
 
