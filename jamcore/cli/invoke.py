@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import anyio
+from pydantic import ValidationError
 
 from jamcore.cli.exits import Exit, exit_of
 from jamcore.cli.output import Output
@@ -15,7 +16,7 @@ from jamcore.cli.streams import OutputLostError, lost
 from jamcore.control.client import JamClient
 from jamcore.control.directory import app_directory, environment
 from jamcore.control.reach import Reach
-from jamcore.domain.errors import JamError
+from jamcore.domain.errors import InvalidInputError, JamError
 from jamcore.system.ids import IdSource, SystemIds
 
 LEFT = "Left. What the daemon was asked for goes on there: `jam ls` and `jam change ls` show what became of it."
@@ -84,9 +85,19 @@ def _status(work: Callable[[Session], Awaitable[Exit]], directory: Path | None, 
 async def _work(work: Callable[[Session], Awaitable[Exit]], session: Session) -> Exit:
     try:
         return await work(session)
+    except ValidationError as error:
+        raise _wrong_input(error) from error
     except BaseExceptionGroup as group:
         # A task group wraps what failed in it; a person wants the failure.
         raise _first(group) from group
+
+
+def _wrong_input(error: ValidationError) -> Exception:
+    """Return what a person reads when their words do not fit into the request that a command makes of them."""
+    if not error.title.endswith("Request"):
+        return error  # not made of a person's words: a fault of Jam's
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return InvalidInputError(field=".".join(map(str, first["loc"])), problem=first["msg"].removeprefix("Value error, "))
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

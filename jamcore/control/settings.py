@@ -35,7 +35,10 @@ PREFIX = "JAM_"
 DEFAULT = "default"
 """The origin of what nobody said."""
 
-_PASSWORD = re.compile(r"(?<=://)([^:/@]*):[^@/]*@")
+_PASSWORD = re.compile(r"(?<=://)([^:/@]*):.*@")
+"""To the last @: a password that should have been escaped is masked whole, rather than a host be shown."""
+_SECRET_OPTION = re.compile(r"(?i)([?&][^=&]*(?:pass|pwd|secret|token|key)[^=&]*)=[^&]*")
+"""Drivers take a password as an option of the URL, too."""
 
 
 class Settings(BaseSettings):
@@ -239,5 +242,5 @@ def _shown(value: object) -> str | float | None:
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     if isinstance(value, str):
-        return _PASSWORD.sub(r"\1:***@", value)
+        return _SECRET_OPTION.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", value))
     return value if value is None or isinstance(value, float) else str(value)

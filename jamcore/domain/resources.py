@@ -130,14 +130,20 @@ def limits_in_words(asked: Resources) -> str:
 
 
 def _words(value: float, limit: Limit) -> str:
-    if limit in (Limit.CPUS, Limit.PIDS):
+    if value > _MOST_SHOWN:
+        return "a larger one"
+    if limit is Limit.PIDS:
+        return f"{value:.0f}"
+    if limit is Limit.CPUS:
         return f"{value:g}"
-    unit = next(name for name, each in reversed(tuple(_UNITS.items())) if value >= each)
+    unit = next((name for name, each in reversed(tuple(_UNITS.items())) if value >= each), "")
     return f"{value / _UNITS[unit]:.4g}{unit}"
 
 
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?\Z", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([KMGT]?)(?:i?B)?\Z", re.IGNORECASE)
 _UNITS = MappingProxyType({"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40})
+_MOST_SHOWN = 1 << 62
+"""A number beyond this is a slip, and some are too large for a float: nobody needs to read its digits again."""
 
 
 def size(text: str, *, field: str) -> int:
@@ -176,7 +182,8 @@ def resources(
         low, high = BOUNDS[field]
         value = getattr(found, field)
         if value is not None and not low <= value <= high:
-            raise InvalidInputError(field=limit, problem=f"must be between {low:g} and {high:g}, not {value:g}")
+            said = f"must be between {_words(low, limit)} and {_words(high, limit)}"
+            raise InvalidInputError(field=limit, problem=f"{said}, not {_words(value, limit)}")
     return Resources.model_validate(found.model_dump())
 
 

@@ -23,6 +23,8 @@ ABSENT = ""
 NOBODY = "Jam <jam@localhost>"
 """Who is named as the author when neither the request nor the repository names anybody."""
 _AUTHOR = re.compile(r"(?P<name>[^<>\x00-\x1f\x7f]{1,150}) <(?P<mail>[^<>\s\x00-\x1f\x7f]{1,150})>")
+_MISLEADING = re.compile(r"-|HEAD\Z|refs/")
+"""Possible as the name of a reference, and then git takes it for an option, for the checkout's own HEAD or for another reference."""
 _SHOWN = 300
 
 
@@ -119,7 +121,7 @@ class Branches:
         Raises:
             BranchNameError, BranchCheckedOutError, BranchMovedError, BaseMissingError: It cannot be used.
         """
-        if branch.startswith("-") or not (await self._git("check-ref-format", f"refs/heads/{branch}")).ok:
+        if _MISLEADING.match(branch) or not (await self._git("check-ref-format", f"refs/heads/{branch}")).ok:
             raise BranchNameError(branch=branch)
         if base is not None and not (await self._git("cat-file", "-e", f"{base}^{{commit}}")).ok:
             raise BaseMissingError(repository=str(self._root), commit=base)

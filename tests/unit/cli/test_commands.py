@@ -194,6 +194,26 @@ def test_a_rejection_needs_its_reason(jam: Jam, room: str) -> None:
     assert "jam attach" in jam("change", "reject", jam("change", "new", room, "--json").json["id"], "--why", "no").err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("change", "accept", "{change}", "--branch", ""),
+        ("change", "accept", "{change}", "--branch", "x" * 1000),
+        ("change", "accept", "{change}", "--patch-sha256", "0"),
+        ("change", "reject", "{change}", "--why", ""),
+        ("change", "reject", "{change}", "--why", "x" * 100_000),
+    ],
+)
+def test_words_that_no_request_holds_are_refused_by_their_name(jam: Jam, room: str, words: tuple[str, ...]) -> None:
+    """Empty, too long, no digest: a refusal that names the option, never a traceback, and the change request is not judged."""
+    made = jam("change", "new", room, "--json").json["id"]
+    refused = jam(*(word.format(change=made) for word in words), "--json")
+    assert refused.status == Exit.REFUSED
+    assert refused.json["error"]["code"] == "input.invalid"
+    assert refused.json["error"]["context"]["field"] in {"branch", "patch_sha256", "reason"}
+    assert all(each["decision"] is None for each in jam("change", "ls", "--json").json if each["id"] == made)
+
+
 def test_a_room_is_parked_and_brought_back(jam: Jam, room: str) -> None:
     """With the checkpoint that was made, and the state afterwards."""
     assert jam("room", "stop", room).out == f"{room}: parked, checkpoint 2\n"

@@ -109,3 +109,21 @@ def test_a_password_in_a_url_is_masked(tmp_path: Path) -> None:
     assert {row.name: row.value for row in loaded.rows()}["database_url"] == "postgresql+psycopg://jam:***@db/jam"
     assert loaded.settings.database_url is not None
     assert "hunter2" in loaded.settings.database_url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://jam:hunter2/Tail@db/jam",
+        "postgresql://jam:hunter2@Tail@db/jam",
+        "postgresql://:hunter2Tail@db/jam",
+        "postgresql://db/jam?user=jam&password=hunter2Tail",
+        "postgresql://db/jam?sslpassword=hunter2Tail&x=1",
+    ],
+)
+def test_no_part_of_a_password_is_shown(tmp_path: Path, url: str) -> None:
+    """Also where its own characters look like the end of it, and where it is an option of the URL."""
+    shown = str({row.name: row.value for row in load_settings(tmp_path, {}, database_url=url).rows()}["database_url"])
+    assert "***" in shown
+    assert "hunter2" not in shown
+    assert "Tail" not in shown

@@ -91,14 +91,30 @@ def test_words_become_limits() -> None:
         512 << 20,
         2 << 40,
     ]
-    for bad in ("", "G", "-1G", "1e9", "12Q", "1 0"):
+    for bad in ("", "G", "-1G", "1e9", "12Q", "1 0", "9" * 400, "0." + "9" * 400, "9" * 5000):
         with pytest.raises(InvalidInputError):
             size(bad, field="x")
     found = resources(cpus=1.5, memory="1G", memory_per_process="1GiB", pids=100, disk="1073741824")
     assert found == EVERYTHING
-    with pytest.raises(InvalidInputError, match="pids"):
-        resources(pids=1)
     assert resources() == Resources()
+
+
+@pytest.mark.parametrize(
+    ("limit", "asked", "said"),
+    [
+        ("pids", 1, "must be between 16 and 4194304, not 1"),
+        ("pids", 10**400, "must be between 16 and 4194304, not a larger one"),
+        ("cpus", 0.0, "must be between 0.01 and 4096, not 0"),
+        ("cpus", float("nan"), "must be between 0.01 and 4096, not nan"),
+        ("memory", "1", "must be between 64M and 1024T, not 1"),
+        ("disk", "9" * 30 + "T", "must be between 16M and 1024T, not a larger one"),
+    ],
+)
+def test_a_limit_out_of_bounds_is_refused_in_the_words_of_limits(limit: str, asked: float | str, said: str) -> None:
+    """Whatever number it is, also one that no float holds: by its name, in units that may be written back."""
+    with pytest.raises(InvalidInputError) as refused:
+        resources(**{limit: asked})  # type: ignore[arg-type] # each has the type of its own limit
+    assert (refused.value.field, refused.value.problem) == (limit, said)
 
 
 def test_limits_read_as_they_were_written() -> None:

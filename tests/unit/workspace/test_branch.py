@@ -124,9 +124,11 @@ async def test_a_branch_that_is_checked_out_is_refused(branches: Branches, tree:
     assert head(git, tree, "main") == head(git, tree, "linked") == base
 
 
-@pytest.mark.parametrize("branch", ["-d", "a..b", "a b", "x.lock", "", "/", "a\x01", "@{-1}", "x/", "~1", "a:b"])
+@pytest.mark.parametrize(
+    "branch", ["-d", "a..b", "a b", "x.lock", "", "/", "a\x01", "@{-1}", "x/", "~1", "a:b", "HEAD", "refs/heads/x"]
+)
 async def test_names_that_git_refuses(branches: Branches, tree: Path, git: Git, branch: str) -> None:
-    """By type, and nothing is made."""
+    """By type, and nothing is made: a branch HEAD would make every later word HEAD of that repository mean two things."""
     with pytest.raises(BranchNameError):
         await accept(branches, branch, head(git, tree))
     assert git(tree, "for-each-ref", "--format=%(refname)") == b"refs/heads/main\n"
