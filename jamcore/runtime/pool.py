@@ -71,7 +71,17 @@ class _Parking:
         """Wait between two attempts."""
         with anyio.move_on_after(seconds):
             await self.wanted.wait()
+        if self.wanted.is_set():
             raise _WantedError
+
+    async def taken_over(self) -> None:
+        """End the attempts; when this returns, nobody stops the sandbox any more. Whoever is cancelled meanwhile lets them go on."""
+        self.wanted.set()
+        try:
+            await self.over.wait()
+        except BaseException:
+            self.wanted = anyio.Event()
+            raise
 
 
 class WorkerPool:
@@ -171,9 +181,11 @@ class WorkerPool:
     async def _bring_up(self, host: UUID, session: UUID) -> HostWorker:
         if ending := self._workers.get(host):
             await ending.stop()
-        parking = await self._take_over(host)
+        parking = self._parking.get(host)
         worker = None
         try:
+            if parking is not None:
+                await parking.taken_over()
             worker = await self._factory.make(host)
             seat = await self._factory.seat(host, session, live=0)
             self._workers[host] = worker
@@ -186,8 +198,9 @@ class WorkerPool:
                 self._leases.release(worker.key, session)
                 if self._workers.get(host) is worker:
                     del self._workers[host]  # cancelled before its task ran at all
-            if parking is not None and (worker is None or not worker.is_proven):
-                self._tasks.start_soon(self._park_on, parking.worker)  # what should be parked still is not
+            ended = parking is not None and parking.over.is_set() and parking.worker.left_running
+            if parking is not None and ended and (worker is None or not worker.is_proven):
+                self._go_on_parking(parking.worker)  # what should be parked still is not
         return worker
 
     async def _run(self, worker: HostWorker, first: Seat, *, task_status: TaskStatus[None]) -> None:
@@ -209,12 +222,16 @@ class WorkerPool:
             if self._workers.get(host) is worker:
                 del self._workers[host]
             if worker.left_running:
-                self._tasks.start_soon(self._park_on, worker)
+                self._go_on_parking(worker)
 
-    async def _park_on(self, worker: HostWorker) -> None:
+    def _go_on_parking(self, worker: HostWorker) -> None:
+        """Known before its task runs: whoever waited for the worker's end finds it, and does not bring the host up beside it."""
+        parking = self._parking[worker.key.host] = _Parking(worker)
+        self._tasks.start_soon(self._park_on, parking)
+
+    async def _park_on(self, parking: _Parking) -> None:
         """Try to park again each second until it is done, or somebody claims the host, or the daemon ends (START-5)."""
-        parking = _Parking(worker)
-        self._parking[worker.key.host] = parking
+        worker = parking.worker
         try:
             with parking.scope, suppress(_WantedError):
                 await worker.park_on(parking.pause)
@@ -225,14 +242,6 @@ class WorkerPool:
             if self._parking.get(worker.key.host) is parking:
                 del self._parking[worker.key.host]
             parking.over.set()
-
-    async def _take_over(self, host: UUID) -> _Parking | None:
-        """End the retries of a host that is wanted again; when this returns, nobody stops its sandbox any more."""
-        parking = self._parking.get(host)
-        if parking is not None:
-            parking.wanted.set()
-            await parking.over.wait()
-        return parking
 
 
 @asynccontextmanager

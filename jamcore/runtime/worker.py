@@ -88,10 +88,6 @@ class HostWorker:
         """Return the rooms in which a turn runs or waits to run."""
         return frozenset(seat.room_id for seat in self._roster.seats() if seat.busy)
 
-    def busy_rooms(self) -> frozenset[UUID]:
-        """Return the rooms in which a turn runs or waits to run."""
-        return frozenset(seat.room_id for seat in self._seats.values() if seat.busy)
-
     def submit(self, turn: Turn) -> None:
         """Queue an accepted turn on its session's seat.
 
@@ -120,8 +116,11 @@ class HostWorker:
     async def leave(self, session: UUID) -> Checkpoint | None:
         """Give a seat back: its turn is interrupted, what is not safe is captured, and the last one parks the host (SHARE-2).
 
-        Once begun it goes on whatever becomes of the caller. Returns the checkpoint that was made for it.
+        Once begun it goes on whatever becomes of the caller. Returns the checkpoint that was made for it. A session without a seat is fine:
+        its siblings go on.
         """
+        if self._roster.get(session) is None:
+            return None
         seat = self._roster.begin_to_leave(session)
         if seat is None:
             return await self.stop()

@@ -74,6 +74,7 @@ class Host:
     admitting: dict[UUID, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     stopping: list[BaseException] = field(default_factory=list)
     saving: Callable[[], Awaitable[None]] = nothing
+    making: Callable[[], Awaitable[None]] = nothing
     own: frozenset[UUID] = frozenset()
     full: bool = False
     programs: list[Program] = field(default_factory=list)
@@ -161,6 +162,7 @@ class Host:
 
     async def make(self, _host: UUID) -> HostWorker:
         """See :class:`WorkerFactory`."""
+        await self.making()
         row = SimpleNamespace(id=HOST, agent_id=KEY.agent, sandbox=KEY.sandbox)
         self.continuity = SimpleNamespace(host=row, settle=self.settle, capture=self.capture, melt=lambda: None, note_files=nothing)
         self.standing = SimpleNamespace(live=self.live, down=self.down, say=nothing)
@@ -250,6 +252,20 @@ async def test_a_leaving_session_comes_back_to_the_same_host(host: Host) -> None
             assert pool.sessions() == {A, B}
             assert host.said.count("up for A") == 1
             assert host.said[-2:] == [f"down A: {LEFT}", "live A"]
+
+
+@pytest.mark.guarantee("SHARE-2")
+@pytest.mark.parametrize("never_there", [B, C])
+async def test_leaving_without_a_seat_touches_nobody(host: Host, never_there: UUID) -> None:
+    """A room that is parked already is stopped again, or one that never came: its siblings' host goes on."""
+    with anyio.fail_after(HANG_S):
+        async with host.pool() as pool:
+            await pool.start(HOST, A)
+            await pool.start(HOST, B)
+            await pool.leave(HOST, B)
+            assert await pool.leave(HOST, never_there) is None
+            assert pool.sessions() == host.holders == {A}
+            assert "stopped" not in host.said
 
 
 @pytest.mark.guarantee("SHARE-2")
@@ -496,6 +512,49 @@ async def test_a_claim_ends_the_attempts_to_park(host: Host) -> None:
             assert host.said.count("not stopped") == tried
             host.stopping.clear()
     assert host.said[-3:] == ["stopped", "down B: stopped", "host parked"]
+
+
+@pytest.mark.guarantee("SHARE-2", "START-5")
+@pytest.mark.parametrize("pauses", [0, 1, 2, 5, 20])
+async def test_a_claim_while_the_host_ends_is_not_parked_afterwards(host: Host, pauses: int) -> None:
+    """It waits for the end, which could not park the sandbox: nobody goes on with that under the new claim."""
+    host.stopping = [BUSY] * 10_000
+    host.limits = Limits(finalise_s=0.1)
+    with anyio.fail_after(HANG_S):
+        async with host.pool() as pool:
+            await pool.start(HOST, A)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(pool.leave, HOST, A)
+                for _ in range(pauses):
+                    await anyio.lowlevel.checkpoint()
+                await pool.start(HOST, B)
+                tried = host.said.count("not stopped")
+                assert host.leases.troubles() == ()
+                await anyio.sleep(0.1)
+                assert host.said.count("not stopped") == tried
+                host.stopping.clear()
+    assert host.said[-3:] == ["stopped", "down B: stopped", "host parked"]
+
+
+@pytest.mark.guarantee("START-5")
+@pytest.mark.parametrize("pauses", range(8))
+async def test_a_claim_that_is_given_up_lets_the_attempts_go_on(host: Host, pauses: int) -> None:
+    """Whoever asked for the host went away, perhaps in the middle of an attempt: the sandbox is parked all the same."""
+    host.stopping = [BUSY] * 30
+    host.limits = Limits(finalise_s=0.1)
+    with anyio.fail_after(HANG_S):
+        async with host.pool() as pool:
+            await pool.start(HOST, A)
+            await pool.leave(HOST, A)
+            host.making = anyio.sleep_forever
+            async with anyio.create_task_group() as asking:
+                asking.start_soon(pool.start, HOST, B)
+                for _ in range(pauses):
+                    await anyio.lowlevel.checkpoint()
+                asking.cancel_scope.cancel()
+            while host.leases.troubles():  # noqa: ASYNC110
+                await anyio.sleep(0.001)
+    assert host.said[-2:] == ["stopped", "host parked"]
 
 
 async def test_a_park_that_goes_on_does_not_keep_a_stop(host: Host) -> None:
