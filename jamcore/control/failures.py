@@ -72,7 +72,9 @@ class DaemonStartFailedError(FaultError):
     """The daemon was started and ended at once."""
 
     code: ClassVar[str] = "daemon.start_failed"
-    hint: ClassVar[str] = "The reason is the daemon's own; `jam daemon logs` may say more."
+    hint: ClassVar[str] = (
+        "The reason is the daemon's own. `jam doctor` says what can be seen without it; `jam daemon logs` may say more."
+    )
 
     app_directory: str
     reason: str

@@ -11,7 +11,7 @@ from uuid import UUID
 import anyio
 
 from jamcore.daemon.resolve import Resolver
-from jamcore.daemon.views import BoundRoom, RoomRecords, bound_room, room_records
+from jamcore.daemon.views import BoundRoom, RoomRecords, bound_room, readable_rooms, room_records
 from jamcore.domain.errors import InvalidInputError, RefusalError
 from jamcore.domain.events import RoomEvent, SessionNotice, TurnStateChanged, UserSaid
 from jamcore.domain.limits import TURN_TEXT_CHARACTERS
@@ -102,12 +102,9 @@ class Rooms:
         return await self.resume(str(request.id))
 
     async def list(self) -> tuple[RoomView, ...]:
-        """Return all rooms, newest first."""
-
-        def read(repos: Repos) -> list[RoomRecords]:
-            return [room_records(repos, room) for room in repos.rooms.list()]
-
-        return tuple(self._view(records) for records in await self._store.read(read))
+        """Return all rooms, newest first. One whose records are damaged hides no other; the log names it."""
+        found = await self._store.read(readable_rooms)
+        return tuple(self._view(records) for records in found)
 
     async def get(self, ref: str) -> RoomView:
         """Return one room."""

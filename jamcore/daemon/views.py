@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import structlog
+
 from jamcore.domain.sessions import Room, RuntimeHost, RuntimeSession, SessionWorkspace, Turn
 from jamcore.store import Repos
 
@@ -43,3 +45,15 @@ def room_records(repos: Repos, room: Room) -> RoomRecords:
         last_turn=repos.turns.last_of_session(bound.session.id),
         last_seq=repos.events.last_seq(room.id),
     )
+
+
+def readable_rooms(repos: Repos) -> tuple[RoomRecords, ...]:
+    """Read all rooms, newest first; what is wrong with the records of one is logged and hides no other."""
+    found = []
+    for room in repos.rooms.list():
+        try:
+            found.append(room_records(repos, room))
+        except Exception:  # noqa: BLE001 - see below
+            # Named boundary: a damaged row shows in as many ways as it can be damaged.
+            structlog.get_logger("jam.rooms").exception("a room cannot be read", room=str(room.id), name=room.name)
+    return tuple(found)

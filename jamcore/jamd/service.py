@@ -84,7 +84,11 @@ def run(settings: Settings, environ: Mapping[str, str]) -> None:
         owning(app / layout.LOCK, pid=options.pid, started_at=SystemClock().now()),
         logging_to(app / layout.LOG, settings.log_level),
     ):
-        anyio.run(_serve, options)
+        try:
+            anyio.run(_serve, options)
+        except JamError as error:
+            structlog.get_logger("jam.daemon").error("ended", error=str(error))  # who started it may not have kept its last words
+            raise
 
 
 async def _serve(options: DaemonOptions) -> None:

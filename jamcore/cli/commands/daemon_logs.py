@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import anyio
@@ -31,18 +32,50 @@ def command(
     async def work(session: Session) -> Exit:
         path = session.directory / LOG
         try:
-            with path.open("rb") as stream:
-                _last(session, stream, lines)
-                while follow:
-                    await anyio.sleep(POLL_S)
-                    _print(session, stream.readlines())
-        except FileNotFoundError:
-            session.output.note(f"There is no log yet at {path}.")
+            await _show(session, path, lines, follow=follow)
         except OSError as error:
             raise AddressUnreadableError(path=str(path), reason=error.strerror or type(error).__name__) from error
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)
+
+
+async def _show(session: Session, path: Path, lines: int, *, follow: bool) -> None:
+    stream = _opened(path)
+    if stream is None:
+        session.output.note(f"There is no log yet at {path}.")
+    else:
+        _last(session, stream, lines)
+    try:
+        while follow:
+            await anyio.sleep(POLL_S)
+            if stream is not None:
+                _print(session, stream.readlines())
+            if newer := _replaced(path, stream):
+                if stream is not None:
+                    _print(session, stream.readlines())  # what was written between the last look and the change of files
+                    stream.close()
+                stream = newer
+                _print(session, stream.readlines())
+    finally:
+        if stream is not None:
+            stream.close()
+
+
+def _opened(path: Path) -> BinaryIO | None:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        return None
+
+
+def _replaced(path: Path, stream: BinaryIO | None) -> BinaryIO | None:
+    """Return the file that is there now if it is another one: a log that is full is renamed, and a new one begun."""
+    newer = _opened(path)
+    if newer is not None and stream is not None and os.path.sameopenfile(newer.fileno(), stream.fileno()):
+        newer.close()
+        return None
+    return newer
 
 
 def _last(session: Session, stream: BinaryIO, count: int) -> None:

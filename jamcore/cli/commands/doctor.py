@@ -6,17 +6,20 @@ from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption
 from jamcore.cli.text import safe_line
+from jamcore.control.failures import AddressUnreadableError, DaemonStartFailedError, DaemonStartTimeoutError
+from jamcore.control.unstarted import look
+from jamcore.domain.requests import DoctorReport
 
 
 def command(json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
     """Say what this machine can do, and what to do about each gap. Changes nothing.
 
-    Exit status 1 when no agent can run here.
+    Exit status 1 when no agent can run here. While the daemon cannot start, what can be seen without it.
     """
 
     async def work(session: Session) -> Exit:
         with session.output.ticker.during("looking at engines, agents and credentials"):
-            report = await session.client().doctor()
+            report = await _report(session)
         if session.output.json:
             session.output.document(report)
         else:
@@ -28,3 +31,11 @@ def command(json: JsonOption = False, app_directory: DirectoryOption = None) -> 
         return Exit.OK if report.healthy else Exit.NOT_WELL
 
     invoke(work, json=json, directory=app_directory)
+
+
+async def _report(session: Session) -> DoctorReport:
+    """Ask the daemon; while it cannot start, say what can be seen without it."""
+    try:
+        return await session.client().doctor()
+    except (DaemonStartFailedError, DaemonStartTimeoutError, AddressUnreadableError) as error:
+        return look(session.directory, session.environ, error)

@@ -285,3 +285,22 @@ def test_a_list_needs_neither_records_nor_an_event_loop(home: Path, words: list[
     )
     assert done.stderr.splitlines()[-1] == "[]"
     assert done.stdout == program(home, *words, "--app-directory", str(home)).out, "the way with typer prints the same"
+
+
+def test_a_log_that_is_renamed_is_followed(home: Path, terminal: Callable[..., Terminal]) -> None:
+    """It waits for a log that is not there yet, and goes on in the new file when a full one is renamed."""
+    log = home / "jamd.log"
+    log.unlink(missing_ok=True)
+    shown = terminal("daemon", "logs", "--follow")
+    shown.expect("There is no log yet")
+    log.write_text("first\n")
+    shown.expect("first")
+    log.rename(home / "jamd.log.1")
+    log.write_text("second\n")
+    shown.expect("second")
+    with log.open("a") as stream:
+        stream.write("third\n")
+    shown.expect("third")
+    shown.press("\x03")
+    assert shown.end() == Exit.INTERRUPTED
+    log.unlink()
