@@ -131,7 +131,13 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
         actions = ActionRegistry()
         actions.register(action)
         overrides = HostOverrides(
-            store=store, feed=feed, engines=engines, ownership=hosts.ownership, runner=runner, actions=actions
+            store=store,
+            feed=feed,
+            engines=engines,
+            ownership=hosts.ownership,
+            kept_down=pool.kept_down,
+            runner=runner,
+            actions=actions,
         )
         changes = Changes(options.app, store=store, runner=runner, action=action, sources=sources, gate=gate)
         reviews = Reviews(options, store=store, feed=feed, runner=runner, actions=actions, rooms=rooms)

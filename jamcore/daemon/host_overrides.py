@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from uuid import UUID
 
@@ -43,6 +44,7 @@ class HostOverrides:
         feed: RoomFeed,
         engines: EngineHouse,
         ownership: Callable[[Engine], Ownership],
+        kept_down: Callable[[UUID], AbstractAsyncContextManager[None]],
         runner: Runner,
         actions: ActionRegistry,
     ) -> None:
@@ -50,6 +52,7 @@ class HostOverrides:
         self._feed = feed
         self._engines = engines
         self._ownership = ownership
+        self._kept_down = kept_down
         self._runner = runner
         self._action = override_action(self)
         actions.register(self._action)
@@ -73,6 +76,8 @@ class HostOverrides:
     async def override(self, ref: str, request: OverrideRequest) -> OverrideResult:
         """Remove what was confirmed. What can be refused is refused before anything is begun.
 
+        Meanwhile nobody brings the host up: it would make the sandbox anew, and the records that are forgotten then were its own.
+
         Raises:
             HostInUseError: A session of the host is live, or comes up.
             OverrideRefusedError: The evidence changed, or a proof holds.
@@ -84,10 +89,14 @@ class HostOverrides:
         intent = OverrideIntent(
             id=request.id, host_id=host.id, sandbox=host.sandbox, confirmed=request.confirmed, discard_work=request.discard_work
         )
-        if not await self._store.read(lambda repos: repos.journal.knows(request.id)):
-            await self.require_free(host.id)
-            require_confirmed(await self._inspect(host), request.confirmed, discard_work=request.discard_work)
-        done = await self._runner.run(self._action, request.id, intent)
+        known = await self._store.read(lambda repos: repos.journal.knows(request.id))
+        if not known:
+            await self.require_free(host.id)  # whoever brings it up now is not waited for
+        async with self._kept_down(host.id):
+            if not known:
+                await self.require_free(host.id)
+                require_confirmed(await self._inspect(host), request.confirmed, discard_work=request.discard_work)
+            done = await self._runner.run(self._action, request.id, intent)
         return OverrideResult(id=done.id, host_id=done.host_id, sandbox=done.sandbox, confirmed=done.confirmed)
 
     async def proofs(self, intent: OverrideIntent) -> tuple[Ownership, Owner]:

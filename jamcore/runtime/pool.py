@@ -145,6 +145,12 @@ class WorkerPool:
             worker = self._workers.get(host)
             return await worker.stop() if worker else None
 
+    @asynccontextmanager
+    async def kept_down(self, host: UUID) -> AsyncIterator[None]:
+        """Let nobody bring the host up until the block ends; whether it is up already is the caller's to ask, inside."""
+        async with self._starting.setdefault(host, anyio.Lock()):
+            yield
+
     async def stop_all(self) -> None:
         """Begin nothing more, cancel what is coming up, and stop every live worker, all at once; each has its own bound. Idempotent."""
         self._gate.close()

@@ -557,6 +557,19 @@ async def test_a_claim_that_is_given_up_lets_the_attempts_go_on(host: Host, paus
     assert host.said[-2:] == ["stopped", "host parked"]
 
 
+@pytest.mark.guarantee("OWN-8")
+async def test_nobody_comes_up_while_a_host_is_kept_down(host: Host) -> None:
+    """A removal without proof forgets records by name: they must not become those of a sandbox that was made meanwhile."""
+    with anyio.fail_after(HANG_S):
+        async with host.pool() as pool, anyio.create_task_group() as tasks:
+            async with pool.kept_down(HOST):
+                tasks.start_soon(pool.start, HOST, A)
+                await anyio.wait_all_tasks_blocked()
+                assert host.said == []
+            await pool.start(HOST, A)
+            assert host.said == ["up for A", "live A"]
+
+
 async def test_a_park_that_goes_on_does_not_keep_a_stop(host: Host) -> None:
     """The end of the daemon ends the attempts: what runs then is the next life's to fence."""
     host.stopping = [BUSY] * 10_000
