@@ -142,7 +142,11 @@ class HostWorkers:
             hooks=hooks,
             engine=engine,
             preparer=Preparer(
-                self._options.app, ownership=self.ownership(engine), files=self._options.files, ids=self._options.ids
+                self._options.app,
+                ownership=self.ownership(engine),
+                files=self._options.files,
+                ids=self._options.ids,
+                park_sandbox=_left_to_the_worker,
             ),
             open_route=self._open_route,
             open_door=LoopbackDoor.open,
@@ -180,6 +184,10 @@ class HostWorkers:
 def _seen(workspace: SessionWorkspace, view: GuestView) -> SessionWorkspace:
     """Return a session's workspace with its directory where the session's guest sees it."""
     return workspace.model_copy(update={"guest_path": view.path(workspace.guest_path)})
+
+
+async def _left_to_the_worker(_sandbox: str) -> None:
+    """Park nothing: the worker was told that the sandbox is its own, and its finaliser parks it within the one budget of an end."""
 
 
 def _freeze(engine: Engine, sandbox: str) -> Freeze | None:
