@@ -26,6 +26,9 @@ async def model() -> AsyncIterator[ResponsesServer]:
     rules = (
         *running("printf 'spaces\\n' > made.txt", said="Write the file"),
         *running("printf 'tabs\\n' > made.txt", said="use tabs"),
+        *running(
+            "cat *.bat *.txt id utf | od -c && printf 'rem\\r\\n' >> run.bat && echo 3 >> made.txt && echo 2 >> id", said="Append"
+        ),
         say("Hello."),
     )
     async with ResponsesServer(Script(rules=rules)) as server:
@@ -76,6 +79,39 @@ async def test_accepted_bytes_are_on_a_branch(
     assert (await client.change(ref)).decision == decision
     assert (await client.judged_changes()).decisions == (decision,)
     assert "change.accepted" in dict(await said_in_room(client, room))
+
+
+@pytest.mark.guarantee("RUN-1", "CAP-7")
+async def test_a_repository_whose_files_git_converts(
+    client: JamClient, model: ResponsesServer, repository: Callable[[Path], Path], git: Callable[..., str], tmp_path: Path
+) -> None:
+    """Line ends, an encoding and keywords are left as the commits have them, so a change of such files fits the branch, and only it."""
+    repo = repository(tmp_path / "repo")
+    (repo / ".gitattributes").write_text(
+        "*.bat text eol=crlf\nmade.txt text=auto eol=crlf\nutf working-tree-encoding=UTF-16\nid ident\n"
+    )
+    for name, text in (("run.bat", "echo\r\n"), ("made.txt", "1\r\n2\r\n"), ("id", "$Id$\n")):
+        (repo / name).write_bytes(text.encode())
+    (repo / "utf").write_bytes("häh\n".encode("utf-16"))
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "two")
+    room = await client.create_room(cloned("codex", model.base_url, str(repo)))
+    change = await changed(client, room, "Append")
+    assert [path.path for path in change.paths] == ["id", "made.txt", "run.bat"]
+    decision = await client.accept_change(str(change.id), AcceptRequest(id=new_id(), patch_sha256=digest(change)))
+    numbers = git(repo, "diff", "--numstat", "main", str(decision.branch)).splitlines()
+    assert numbers == ["1\t0\tid", "1\t0\tmade.txt", "1\t0\trun.bat"]
+        "1",
+        "0",
+        "id",
+        "1",
+        "0",
+        "made.txt",
+        "1",
+        "0",
+        "run.bat",
+    ]
+    assert git(repo, "status", "--porcelain") == ""
 
 
 @pytest.mark.guarantee("RUN-1", "SEC-2")

@@ -19,6 +19,9 @@ CLONE_TIMEOUT_S = 540.0
 _TRUST = b"[safe]\n\tdirectory = *\n"
 """The source may belong to another user than Jam. The git that serves a clone takes this from a user's settings file alone."""
 
+_ATTRIBUTES = b"* !filter !ident !working-tree-encoding !text !eol !crlf\n"
+"""The files have the bytes that the commit has. A review compares bytes, and a patch between converted ones would fit no branch."""
+
 
 async def ensure_clone(source: CloneSource, destination: Path, *, engine: str, files: Files) -> None:
     """Make the clone, or go on with the one that is there: of a creation that failed, or of a sandbox that was removed and kept its disk.
@@ -69,6 +72,8 @@ async def make_clone(source: CloneSource, destination: Path, *, engine: str, fil
             ("-C", str(partial), "remote", "remove", "origin"),
         )
         for argv in steps:
+            if "checkout" in argv:
+                await to_thread.run_sync(_overrule_attributes, partial, files)
             done = await run_git(
                 *argv,
                 cwd=destination.parent,
@@ -85,6 +90,11 @@ async def make_clone(source: CloneSource, destination: Path, *, engine: str, fil
     finally:
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(files.unlink, trust)
+
+
+def _overrule_attributes(clone: Path, files: Files) -> None:
+    files.make_private(clone / ".git" / "info")
+    files.write_atomic(clone / ".git" / "info" / "attributes", _ATTRIBUTES)
 
 
 def _publish(source: CloneSource, partial: Path, destination: Path, files: Files) -> None:
