@@ -101,16 +101,6 @@ async def test_a_repository_whose_files_git_converts(
     decision = await client.accept_change(str(change.id), AcceptRequest(id=new_id(), patch_sha256=digest(change)))
     numbers = git(repo, "diff", "--numstat", "main", str(decision.branch)).splitlines()
     assert numbers == ["1\t0\tid", "1\t0\tmade.txt", "1\t0\trun.bat"]
-        "1",
-        "0",
-        "id",
-        "1",
-        "0",
-        "made.txt",
-        "1",
-        "0",
-        "run.bat",
-    ]
     assert git(repo, "status", "--porcelain") == ""
 
 
