@@ -29,6 +29,7 @@ COMMITS = 1000
 PATHS = 100_000
 _NAMES_BYTES = 16 << 20
 _NAME_CHARACTERS = 120
+_AS_THEY_ARE = b"* !filter !ident !working-tree-encoding !text !eol !crlf\n"
 _SETTINGS = ("core.commitGraph=false", "core.multiPackIndex=false")
 """Files beside the objects that could say something else than these."""
 
@@ -149,7 +150,7 @@ class _Look:
         if checkout.head is not None:
             diff = ("diff-index", "--cached", "--name-only", "-z", "--no-renames", "--ignore-submodules=all")
             argv = (*diff, checkout.head.decode(), "--")
-        self._note(await self._names(*argv, env={"GIT_INDEX_FILE": str(index)}), b"staged", checkout)
+        self._note(self._split(await self._run(*argv, env={"GIT_INDEX_FILE": str(index)})), b"staged", checkout)
 
     async def _changed(self, checkout: Checkout, tree: Path) -> None:
         """What the files on the disk are, compared with HEAD: in an index of Jam's own, which hides no path and trusts no time."""
@@ -161,11 +162,26 @@ class _Look:
         if links:
             removals = b"".join(b"0 %s\t%s\0" % (b"0" * len(self._commit), path) for path in links)
             await self._need("update-index", "-z", "--index-info", env=env, stdin=removals)
+        # A file is as it was if its bytes are the commit's, or if what git makes of them is: an engine's git may have converted line ends.
+        attributes = self._git / "info" / "attributes"
+        attributes.parent.mkdir(exist_ok=True)
+        attributes.write_bytes(_AS_THEY_ARE)
+        changed = await self._differing(env, tree)
+        attributes.unlink()
+        if changed:
+            converted = set(await self._differing(env, tree))
+            changed = [name for name in changed if name in converted]
+        self._note(changed, b"changed", checkout)
+        others = await self._run("ls-files", "--others", "--exclude-standard", "-z", env=env, work_tree=tree)
+        if others.stderr:  # a directory that cannot be opened is a warning alone
+            raise _UnansweredError
+        self._note(self._split(others), b"untracked", checkout)
+
+    async def _differing(self, env: dict[str, str], tree: Path) -> list[bytes]:
+        """Return the files that are not what the index says."""
         await self._run("update-index", "-q", "--refresh", env=env, work_tree=tree)  # its code says only that some differ
         differ = ("diff-files", "--name-only", "-z", "--no-renames", "--ignore-submodules=all", "--no-ext-diff")
-        self._note(await self._names(*differ, env=env, work_tree=tree), b"changed", checkout)
-        others = await self._names("ls-files", "--others", "--exclude-standard", "-z", env=env, work_tree=tree)
-        self._note(others, b"untracked", checkout)
+        return self._split(await self._run(*differ, env=env, work_tree=tree))
 
     def _note(self, names: list[bytes], how: bytes, checkout: Checkout) -> None:
         inside = self._inside(checkout)
@@ -176,10 +192,9 @@ class _Look:
             if path.removesuffix(b"/") not in linked:  # a linked worktree is looked at by itself
                 self._seen.paths.setdefault(path, how)
 
-    async def _names(self, *argv: str, env: dict[str, str], work_tree: Path | None = None) -> list[bytes]:
-        """Return the paths that git lists; a listing that is too long is cut, and said to be."""
-        done = await self._run(*argv, env=env, work_tree=work_tree)
-        if done.returncode != 0 or done.timed_out or done.stderr:  # a directory that cannot be opened is a warning alone
+    def _split(self, done: Finished) -> list[bytes]:
+        """Return the paths that git listed; a listing that is too long is cut, and said to be."""
+        if done.returncode != 0 or done.timed_out:
             raise _UnansweredError
         names = done.stdout.split(b"\0")
         self._seen.more |= done.truncated or len(names) > PATHS

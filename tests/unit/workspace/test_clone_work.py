@@ -88,6 +88,31 @@ async def test_uncommitted_work_is_counted_and_named(clone: Clone, git: Git) -> 
 
 
 @pytest.mark.guarantee("OWN-9")
+async def test_files_that_git_converts_are_no_work(tmp_path: Path, tree: Path, git: Git) -> None:
+    """Whether the clone has the commit's bytes or what git makes of them; and a change of such a file is one either way."""
+    (tree / ".gitattributes").write_text("*.bat text eol=crlf\nutf working-tree-encoding=UTF-16\nid ident\n")
+    for name, content in (("run.bat", b"echo\r\n"), ("id", b"$Id$\n"), ("utf", "häh\n".encode("utf-16"))):
+        (tree / name).write_bytes(content)
+    git(tree, "add", ".")
+    git(tree, "commit", "-q", "-m", "two")
+    commit = git(tree, "rev-parse", "HEAD").decode().strip()
+    path = tmp_path / "clone"
+    await make_clone(CloneSource(host_path=str(tree), commit=commit, guest_path=GUEST), path, engine="test", files=Files())
+    clone = Clone(path, commit, tmp_path)
+    overruled = path / ".git" / "info" / "attributes"
+    overruled.parent.mkdir(exist_ok=True)
+    for attributes in ("* !ident !working-tree-encoding !text !eol !crlf\n", ""):
+        overruled.write_text(attributes)
+        for name in ("run.bat", "id", "utf"):
+            (path / name).unlink()
+        git(path, "checkout", "-q", "--", ".")
+        assert (await clone.look()).blockers() == ()
+        (path / "run.bat").write_bytes(b"rem\r\n")
+        assert (await clone.look()).paths == ("run.bat",)
+    assert b"$Id: " in (path / "id").read_bytes(), "the second time git did convert"
+
+
+@pytest.mark.guarantee("OWN-9")
 async def test_no_flag_of_the_index_hides_a_change(clone: Clone, git: Git) -> None:
     """Git's own status believes these; the look reads the files."""
     git(clone.path, "update-index", "--assume-unchanged", "a.txt")
@@ -387,6 +412,7 @@ async def test_nothing_of_a_hostile_clone_is_executed(
     for hook in ("post-index-change", "reference-transaction", "post-checkout", "fsmonitor-watchman"):
         (hooks / hook).write_text(Path(run("hook")).read_text())
         (hooks / hook).chmod(0o755)
+    (path / ".git" / "info" / "attributes").unlink(missing_ok=True)  # what an engine put there, an agent can take away
     (path / ".gitattributes").write_text("* filter=x diff=x merge=x\n*.y filter=y\n")
     (path / "a.txt").write_text("changed\n")
     (path / "new.y").write_text("x")
@@ -397,7 +423,7 @@ async def test_nothing_of_a_hostile_clone_is_executed(
     work = await clone.look()
     assert canary() == []
     assert (work.paths, work.unknown) == ((".gitattributes", "a.txt", "nested/", "new.y"), ())
-    git(path, "status", check=False)
+    git(path, "add", "a.txt", check=False)
     assert "clean" in canary(), "a person's own git runs them: the traps work"
     assert "fsmonitor" in canary()
 
