@@ -9,6 +9,7 @@ import pytest
 
 from jamcore.domain.sandboxes import Access, CloneSource, EngineFailedError, ExecSpec, HostMount, Presence, SandboxSpec
 from jamcore.engines.bubblewrap.engine import BubblewrapEngine, open_engine
+from jamcore.engines.local.engine import open_engine as open_local
 from jamcore.engines.port import EngineContext
 from jamcore.sandbox.commands import run_command
 from jamcore.system.files import Files
@@ -106,3 +107,17 @@ async def test_a_removed_sandbox_s_work_is_there_when_it_is_made_anew(
     await engine.remove(NAME)
     await engine.create(spec(tmp_path, commits[1]))
     assert await said(engine, "cat file; git rev-parse HEAD; git status --porcelain") == f"work\n{head}"
+
+
+@pytest.mark.guarantee("CAP-7")
+async def test_host_processes_use_no_clone_of_another_commit(tmp_path: Path, commits: tuple[CloneSource, CloneSource]) -> None:
+    """The same holds without a sandbox around it, where the clone is seen at its place on the disk."""
+    first, second = (source.model_copy(update={"guest_path": str(tmp_path / "disk/clone")}) for source in commits)
+    root = Files().make_private(tmp_path / "engine")
+    async with open_local(EngineContext(root=root, runtime=root)) as engine:
+        await engine.create(spec(tmp_path, first))
+        await engine.remove(NAME)
+        with pytest.raises(EngineFailedError, match=f"of commit {first.commit}, and {second.commit} is wanted"):
+            await engine.create(spec(tmp_path, second))
+        await engine.create(spec(tmp_path, first))
+    assert (tmp_path / "disk/clone/file").read_text() == "one"
