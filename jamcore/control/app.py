@@ -5,7 +5,8 @@ from __future__ import annotations
 import anyio
 from aiohttp import web
 
-from jamcore.control.errors import OWNER, errors, owner, stamp
+from jamcore.control.errors import DOORKEEPER, OWNER, errors, owner, stamp
+from jamcore.control.loopback import Doorkeeper
 from jamcore.control.openapi import document
 from jamcore.control.routes import approvals, changes, hosts, rooms, system
 from jamcore.control.routes.route import SERVICES, TEXT_BODY, AnyRoute, StreamRoute
@@ -16,16 +17,19 @@ ROUTES: tuple[AnyRoute, ...] = (*system.ROUTES, *rooms.ROUTES, *hosts.ROUTES, *a
 OPENAPI_PATH = "/v1/openapi.json"
 
 
-def build_app(services: Services, *, owner_uid: int | None = None) -> web.Application:
+def build_app(services: Services, *, owner_uid: int | None = None, doorkeeper: Doorkeeper | None = None) -> web.Application:
     """Return the application. It holds no state but the services and the mark that it is stopping.
 
     Args:
         services: What the daemon can do.
         owner_uid: Who may use it; the user of this process when absent (SEC-6).
+        doorkeeper: Decides about requests over TCP (CTRL-2); absent: they are refused like a stranger's.
     """
     app = web.Application(middlewares=[errors], client_max_size=TEXT_BODY)
     app[SERVICES] = services
     app[OWNER] = owner() if owner_uid is None else owner_uid
+    if doorkeeper is not None:
+        app[DOORKEEPER] = doorkeeper
     app[STOPPING] = anyio.Event()
     app.on_shutdown.append(_stop_streams)
     for route in ROUTES:

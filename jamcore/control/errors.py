@@ -13,6 +13,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from jamcore.control.failures import DaemonOtherVersionError, PeerRefusedError
+from jamcore.control.loopback import Doorkeeper
 from jamcore.control.peer import peer_uid
 from jamcore.control.schemas import ErrorBody
 from jamcore.control.versions import API_HEADER, API_VERSION, VERSION_HEADER, jam_version
@@ -21,13 +22,25 @@ from jamcore.system.files import storage_error
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-STATUS_BY_CODE = MappingProxyType({"input.not_found": 404, "control.peer_refused": 403})
+UNAUTHORISED = 401
+STATUS_BY_CODE = MappingProxyType(
+    {
+        "input.not_found": 404,
+        "control.peer_refused": 403,
+        "control.host_refused": 403,
+        "control.origin_refused": 403,
+        "control.token_refused": UNAUTHORISED,
+    }
+)
 STATUS_BY_FAMILY = MappingProxyType({"input": 400, "conflict": 409})
 REFUSAL_STATUS = 422
 FAULT_STATUS = 500
 
 VERSION_FREE = frozenset({"/v1/health", "/v1/shutdown"})
 """What clients of any release may ask: who answers, and to make room for another release."""
+
+DOORKEEPER = web.AppKey("doorkeeper", Doorkeeper)
+"""Who decides about requests over TCP; absent where nothing listens there."""
 
 OWNER = web.AppKey("owner", int)
 """The uid that may use this application."""
@@ -59,8 +72,10 @@ def invalid(error: ValidationError, prefix: str) -> InvalidInputError:
 
 def answer(error: JamError) -> web.Response:
     """Return the response for an error."""
+    status = status_of(error)
+    asked_for = {"WWW-Authenticate": "Bearer"} if status == UNAUTHORISED else {}
     return web.Response(
-        text=body_of(error).model_dump_json(), status=status_of(error), content_type="application/json", headers=stamp()
+        text=body_of(error).model_dump_json(), status=status, content_type="application/json", headers=stamp() | asked_for
     )
 
 
@@ -93,12 +108,16 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def require_peer(request: web.Request) -> None:
-    """Accept only the daemon's own user; root is another user too (SEC-6).
+    """Accept only the daemon's own user; root is another user too (SEC-6). Over TCP it is who has the token (CTRL-2).
 
     Raises:
         PeerRefusedError: Somebody else, or the system cannot tell.
+        HostRefusedError, OriginRefusedError, TokenRefusedError: Over TCP.
     """
     connection: socket.socket | None = request.transport.get_extra_info("socket") if request.transport else None
+    if connection is not None and connection.family != socket.AF_UNIX and DOORKEEPER in request.app:
+        request.app[DOORKEEPER].require(request.headers)
+        return
     uid = None if connection is None else peer_uid(connection)
     if uid != request.app[OWNER]:
         raise PeerRefusedError(peer_uid="unknown" if uid is None else str(uid))

@@ -219,6 +219,58 @@ class PeerRefusedError(RefusalError):
 
 
 @dataclass(eq=False)
+class HostRefusedError(RefusalError):
+    """A request over TCP was sent to a name that is not the daemon's own (CTRL-2)."""
+
+    code: ClassVar[str] = "control.host_refused"
+    hint: ClassVar[str] = "Use the address of `listen_tcp` as it is written there, or localhost with its port."
+
+    host: str
+
+
+@dataclass(eq=False)
+class OriginRefusedError(RefusalError):
+    """A request over TCP comes from a page of another origin (CTRL-2)."""
+
+    code: ClassVar[str] = "control.origin_refused"
+    hint: ClassVar[str] = "Only pages that the daemon itself served, and programs, may use it."
+
+    origin: str
+
+
+@dataclass(eq=False)
+class TokenRefusedError(RefusalError):
+    """A request over TCP does not show the daemon's token (CTRL-2)."""
+
+    code: ClassVar[str] = "control.token_refused"
+    hint: ClassVar[str] = "Send `Authorization: Bearer TOKEN`; the token is the content of cfg/control-token in the app directory."
+
+    shown: str
+
+
+@dataclass(eq=False)
+class TokenUnusableError(RefusalError):
+    """The token for TCP is not a private file of this user, so nothing listens (CTRL-2)."""
+
+    code: ClassVar[str] = "control.token_unusable"
+    hint: ClassVar[str] = "Remove the file, and the next start makes a new token; or switch `listen_tcp` off."
+
+    path: str
+    problem: str
+
+
+@dataclass(eq=False)
+class TcpUnusableError(RefusalError):
+    """The daemon cannot listen on the address of ``listen_tcp``."""
+
+    code: ClassVar[str] = "control.tcp_unusable"
+    hint: ClassVar[str] = "Choose another port with `listen_tcp`, or end what listens there."
+
+    address: str
+    problem: str
+
+
+@dataclass(eq=False)
 class StreamCutError(FaultError):
     """An event stream ended without its end mark; events after ``last_seq`` may exist."""
 

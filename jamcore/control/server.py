@@ -13,6 +13,8 @@ from aiohttp import web
 from jamcore.control.address import remove_record, write_record
 from jamcore.control.app import build_app
 from jamcore.control.directory import environment
+from jamcore.control.failures import TcpUnusableError
+from jamcore.control.loopback import Doorkeeper, LoopbackAddress, control_token
 from jamcore.control.schemas import DaemonRecord
 from jamcore.control.sockets import forget, listen, runtime_directory, socket_path
 from jamcore.control.versions import API_VERSION, jam_version
@@ -32,22 +34,26 @@ async def serving(
     files: Files,
     runtime: Path | None = None,
     limits: Limits = DEFAULTS,
+    tcp: LoopbackAddress | None = None,
 ) -> AsyncIterator[Path]:
     """Serve while the block runs, and yield the socket's path. The caller holds the lock of the app directory (OWN-7).
 
     At the end new requests are refused, streams end by themselves, and what is being answered gets as long as the hosts have for their own
     end, which runs at the same time. Whatever does not end by then is cut off, in time for what the daemon closes after this. A client that
-    goes away never cancels what it asked for (CTRL-4).
+    goes away never cancels what it asked for (CTRL-4). With ``tcp`` the same application listens there too, behind its token (CTRL-2).
 
     Raises:
+        TokenUnusableError: The token for TCP is not private.
+        TcpUnusableError: The address of ``tcp`` cannot be had.
         UnsafeRuntimeDirectoryError: The directory for the socket is not private.
         SocketOccupiedError: Something that is not Jam's lies in its place.
     """
+    doorkeeper = None if tcp is None else Doorkeeper(tcp, control_token(app_directory, files))
     path = socket_path(app_directory, runtime_directory(runtime, environment()))
     listener = listen(path, replace_stale=True)
     record = DaemonRecord(socket=str(path), pid=os.getpid(), version=jam_version(), api=API_VERSION)
     runner = web.AppRunner(
-        build_app(services),
+        build_app(services, doorkeeper=doorkeeper),
         handle_signals=False,
         access_log=None,
         handler_cancellation=False,
@@ -57,6 +63,8 @@ async def serving(
     try:
         await runner.setup()
         await web.SockSite(runner, listener).start()
+        if tcp is not None:
+            await _listen_on(runner, tcp)
         write_record(app_directory, record, files)
         yield path
     finally:
@@ -66,3 +74,10 @@ async def serving(
             remove_record(app_directory, record, files)
             await runner.cleanup()
         forget(path, listener)
+
+
+async def _listen_on(runner: web.AppRunner, tcp: LoopbackAddress) -> None:
+    try:
+        await web.TCPSite(runner, tcp.host, tcp.port).start()
+    except OSError as error:
+        raise TcpUnusableError(address=str(tcp), problem=error.strerror or str(error)) from error

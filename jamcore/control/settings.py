@@ -25,6 +25,7 @@ from pydantic_settings import (
 from jamcore.control import predecessors
 from jamcore.control.directory import HOME_VARIABLE, app_directory
 from jamcore.control.failures import SettingsInvalidError
+from jamcore.control.loopback import LoopbackAddress, loopback_address
 from jamcore.domain import limits
 from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.resources import resources
@@ -68,6 +69,11 @@ class Settings(BaseSettings):
     runtime_directory: Path | None = Field(
         None, description="Private, short directory for the socket; absent: $XDG_RUNTIME_DIR/jam."
     )
+    listen_tcp: str | None = Field(
+        None,
+        description="PORT or HOST:PORT of loopback on which the control interface listens too, for who shows the token in"
+        " cfg/control-token; absent: nowhere.",
+    )
     blocked_plugins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Provider, engine and policy plugins that are never imported, by name, separated by commas."
     )
@@ -87,6 +93,11 @@ class Settings(BaseSettings):
     @classmethod
     def _names(cls, value: object) -> object:
         return tuple(filter(None, (name.strip() for name in value.split(",")))) if isinstance(value, str) else value
+
+    @field_validator("listen_tcp")
+    @classmethod
+    def _loopback(cls, value: str | None) -> str | None:
+        return None if value is None else str(loopback_address(value))
 
     @field_validator("cpus", "memory", "memory_per_process", "pids", "disk")
     @classmethod
@@ -123,6 +134,10 @@ class Settings(BaseSettings):
             pids=self.pids,
             disk=self.disk,
         )
+
+    def tcp(self) -> LoopbackAddress | None:
+        """Return where the control interface listens besides its socket."""
+        return None if self.listen_tcp is None else loopback_address(self.listen_tcp)
 
     def time_limits(self) -> limits.Limits:
         """Return the time limits as everything below the control interface knows them."""

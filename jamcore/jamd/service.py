@@ -13,6 +13,7 @@ import anyio
 import structlog
 
 from jamcore.control.directory import environment
+from jamcore.control.loopback import LoopbackAddress
 from jamcore.control.server import serving
 from jamcore.control.settings import Settings, load_settings
 from jamcore.control.sockets import runtime_directory
@@ -85,18 +86,18 @@ def run(settings: Settings, environ: Mapping[str, str]) -> None:
         logging_to(app / layout.LOG, settings.log_level),
     ):
         try:
-            anyio.run(_serve, options)
+            anyio.run(_serve, options, settings.tcp())
         except JamError as error:
             structlog.get_logger("jam.daemon").error("ended", error=str(error))  # who started it may not have kept its last words
             raise
 
 
-async def _serve(options: DaemonOptions) -> None:
+async def _serve(options: DaemonOptions, tcp: LoopbackAddress | None) -> None:
     log = structlog.get_logger("jam.daemon")
     async with composed(options) as services, anyio.create_task_group() as tasks:
         tasks.start_soon(_stop_on_signal, services)
         async with serving(
-            services, app_directory=options.app, files=options.files, runtime=options.runtime, limits=options.limits
+            services, app_directory=options.app, files=options.files, runtime=options.runtime, limits=options.limits, tcp=tcp
         ):
             log.info("listening", version=options.version, pid=options.pid)
             await services.system.stopped()

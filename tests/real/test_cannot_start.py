@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import socket
 import sqlite3
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -195,3 +199,25 @@ def test_a_database_of_the_first_release_is_taken_over(app: Path, jam: Jam, dama
     assert [row["room"]["name"] for row in jam("ls", "--json").json] == ["kept"], (
         "the copy in its place is brought up like the first"
     )
+
+
+@pytest.mark.guarantee("CTRL-2")
+def test_a_port_is_opened_only_when_it_was_asked_for(app: Path, jam: Jam, free_tcp_port: int) -> None:
+    """The setting opens it for who has the token; a port that is taken keeps the daemon from starting, and is said."""
+    url = f"http://127.0.0.1:{free_tcp_port}/v1/health"
+    assert jam("daemon", "start").status == Exit.OK
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(url, timeout=5)
+    assert jam("daemon", "stop").status == Exit.OK
+    (app / "config.toml").write_text(f'listen_tcp = "{free_tcp_port}"\n')
+    with socket.create_server(("127.0.0.1", free_tcp_port)):
+        assert "control.tcp_unusable" in jam("daemon", "start").err
+    assert jam("daemon", "start").status == Exit.OK
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(url, timeout=5)
+    with refused.value:
+        assert refused.value.code == 401
+    token = (app / "cfg" / "control-token").read_text().strip()
+    asked = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(asked, timeout=5) as answer:
+        assert json.load(answer)["app_directory"] == str(app)
