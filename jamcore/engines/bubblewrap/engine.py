@@ -11,7 +11,6 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from jamcore.domain.cells import Ability
 from jamcore.domain.plan import GUEST_HOME
 from jamcore.domain.resources import Holding
 from jamcore.domain.sandboxes import (
@@ -23,6 +22,7 @@ from jamcore.domain.sandboxes import (
     Presence,
     SandboxSpec,
 )
+from jamcore.engines.bubblewrap import BubblewrapEnginePlugin
 from jamcore.engines.bubblewrap.bringup import Places, running
 from jamcore.engines.bubblewrap.health import probe
 from jamcore.engines.bubblewrap.identity import give, user_of
@@ -38,15 +38,13 @@ from jamcore.engines.supervised.sandbox import RunningSandbox
 from jamcore.system.files import Files
 from jamcore.system.tasks import owned_tasks
 
-ABILITIES = frozenset({Ability.CLONE, Ability.FREEZE, Ability.HOST_VIEW, Ability.REACH, Ability.RESOURCES})
-
 
 class BubblewrapEngine(SupervisedEngine[RunningSandbox]):
     """See :class:`~jamcore.engines.port.Engine`, and the ability Protocols beside it."""
 
     name = ENGINE
     isolation = Isolation.NAMESPACE
-    abilities = ABILITIES
+    abilities = BubblewrapEnginePlugin.abilities
 
     def __init__(self, records: SandboxRecords, tasks: TaskGroup, *, files: Files, limits: SandboxLimits) -> None:
         super().__init__(records, tasks, files=files)
