@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 from uuid import UUID
+from weakref import WeakValueDictionary
 
+import anyio
 from anyio import to_thread
 from pydantic import ValidationError
 
@@ -150,6 +154,7 @@ class Reviews:
         self._scratch = options.files.make_private(options.app / layout.CHANGES)
         self._action = accept_action(self._sources, scratch=self._scratch)
         actions.register(self._action)
+        self._judging: WeakValueDictionary[UUID, anyio.Lock] = WeakValueDictionary()
 
     async def decisions(self) -> tuple[ChangeDecision, ...]:
         """Return what became of the change requests that were judged, newest first."""
@@ -165,6 +170,10 @@ class Reviews:
             ConflictError: It was judged already.
             JamError: It cannot be accepted like this; no branch was touched.
         """
+        async with self._alone(ref):
+            return await self._accept(ref, request)
+
+    async def _accept(self, ref: str, request: AcceptRequest) -> ChangeDecision:
         judged = await self._judged(ref)
         if judged.decision is not None:
             return self._again(judged.decision, request.id, Verdict.ACCEPTED)
@@ -182,26 +191,38 @@ class Reviews:
             ConflictError: It was judged already.
             JamError: The room could not be brought back to hear it; the refusal stands.
         """
-        judged = await self._judged(ref)
-        change = judged.change
-        if (decision := judged.decision) is None:
-            self._require_reviewed(change, request.patch_sha256)
-            decision = ChangeDecision(
-                id=request.id,
-                change_id=change.id,
-                verdict=Verdict.REJECTED,
-                patch_sha256=request.patch_sha256,
-                decided_at=self._clock.now(),
-                reason=request.reason,
-                turn_id=request.turn_id,
-            )
-            await self._sources.insert(decision, change.room_id)
-        else:
-            self._again(decision, request.id, Verdict.REJECTED)
+        async with self._alone(ref):
+            change, decision = await self._reject(ref, request)
         if decision.turn_id is not None:
             words = f"The change request {change.id} was rejected. The reviewer's reason:\n\n{decision.reason}"
             await self._rooms.say(str(change.room_id), TurnRequest(id=decision.turn_id, text=words))
         return decision
+
+    async def _reject(self, ref: str, request: RejectRequest) -> tuple[ChangeRequest, ChangeDecision]:
+        judged = await self._judged(ref)
+        change = judged.change
+        if judged.decision is not None:
+            return change, self._again(judged.decision, request.id, Verdict.REJECTED)
+        self._require_reviewed(change, request.patch_sha256)
+        decision = ChangeDecision(
+            id=request.id,
+            change_id=change.id,
+            verdict=Verdict.REJECTED,
+            patch_sha256=request.patch_sha256,
+            decided_at=self._clock.now(),
+            reason=request.reason,
+            turn_id=request.turn_id,
+        )
+        await self._sources.insert(decision, change.room_id)
+        return change, decision
+
+    @asynccontextmanager
+    async def _alone(self, ref: str) -> AsyncIterator[None]:
+        """Let one verdict on a change request through at a time: one that comes second must not have moved a branch before it hears so."""
+        identifier = (await self._judged(ref)).change.id
+        lock = self._judging.setdefault(identifier, anyio.Lock())
+        async with lock:
+            yield
 
     async def _judged(self, ref: str) -> _Judged:
         def read(repos: Repos) -> _Judged:

@@ -20,6 +20,7 @@ from jamcore.journal.steps import Action, Observed, Step
 from jamcore.workspace.branch import (
     AuthorInvalidError,
     BaseMissingError,
+    BranchBlockedError,
     BranchCheckedOutError,
     Branches,
     BranchMovedError,
@@ -48,6 +49,7 @@ REFUSALS = (
     AcceptedTreeError,
     AuthorInvalidError,
     BaseMissingError,
+    BranchBlockedError,
     BranchCheckedOutError,
     BranchMovedError,
     BranchNameError,

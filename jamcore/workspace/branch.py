@@ -63,6 +63,19 @@ class BranchMovedError(RefusalError):
 
 
 @dataclass(eq=False)
+class BranchBlockedError(RefusalError):
+    """Git does not make or move this branch; its words are in the context, and nothing was changed."""
+
+    code: ClassVar[str] = "branch.blocked"
+    hint: ClassVar[str] = (
+        "Choose another name with `--branch` (git keeps no branch `a` beside `a/b`), or wait for the git command that git names."
+    )
+
+    branch: str
+    detail: str
+
+
+@dataclass(eq=False)
 class BaseMissingError(RefusalError):
     """The repository does not hold the commit that the session began with."""
 
@@ -183,6 +196,8 @@ class Branches:
 
         Raises:
             BranchMovedError: Somebody was faster.
+            BranchBlockedError: Git refused.
+            UnreadableRepositoryError: Git took too long, so that nobody knows.
         """
         name, mail = person(author)
         environment = {"GIT_COMMITTER_NAME": name, "GIT_COMMITTER_EMAIL": mail}
@@ -194,7 +209,9 @@ class Branches:
         now = await self.tip(branch)
         if (now or ABSENT) != old:
             raise BranchMovedError(branch=branch, reviewed=old, now=now or "gone", new_commits="")
-        raise self._unreadable("branch", done)
+        if done.timed_out:
+            raise self._unreadable("branch", done)
+        raise BranchBlockedError(branch=branch, detail=_words(done))
 
     async def _checkout(self, branch: str) -> str | None:
         """Return where a branch is checked out: in the primary checkout or in a linked worktree."""

@@ -6,14 +6,17 @@ import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import anyio
 import pytest
+from anyio import to_thread
 
 from jamcore.control.client import JamClient
 from jamcore.domain import layout
 from jamcore.domain.changes import PATCH, ChangeRequest, Verdict
+from jamcore.domain.errors import JamError
 from jamcore.domain.requests import AcceptRequest, RejectRequest, RoomView
 from jamcore.domain.sessions import TurnState
-from jamcore.testing.daemon import room_event
+from jamcore.testing.daemon import DaemonChild, room_event
 from jamcore.testing.rooms import ask, cloned, managed, new_id, refused, running, said_in_room
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
@@ -79,6 +82,64 @@ async def test_accepted_bytes_are_on_a_branch(
     assert (await client.change(ref)).decision == decision
     assert (await client.judged_changes()).decisions == (decision,)
     assert "change.accepted" in dict(await said_in_room(client, room))
+
+
+@pytest.mark.guarantee("RUN-1", "WS-11")
+async def test_verdicts_at_once_leave_one_branch(
+    client: JamClient, model: ResponsesServer, repository: Callable[[Path], Path], git: Callable[..., str], tmp_path: Path
+) -> None:
+    """Four clients accept one change onto a branch each, and one rejects it: one verdict counts, and the others have moved nothing."""
+    repo = repository(tmp_path / "repo")
+    room = await client.create_room(cloned("codex", model.base_url, str(repo)))
+    change = await changed(client, room, "Write the file")
+    refusals: list[str] = []
+
+    async def judge(branch: str | None) -> None:
+        try:
+            if branch is None:
+                rejection = RejectRequest(id=new_id(), patch_sha256=digest(change), reason="no")
+                await client.reject_change(str(change.id), rejection)
+            else:
+                acceptance = AcceptRequest(id=new_id(), patch_sha256=digest(change), branch=branch)
+                await client.accept_change(str(change.id), acceptance)
+        except JamError as error:
+            refusals.append(error.code)
+
+    async with anyio.create_task_group() as tasks:
+        for branch in ("a", "b", None, "c", "d"):
+            tasks.start_soon(judge, branch)
+    assert refusals == ["conflict.changed_record"] * 4
+    (decision,) = (await client.judged_changes()).decisions
+    branches = git(repo, "for-each-ref", "--format=%(refname:short)").split()
+    assert branches == sorted(["main", *([decision.branch] if decision.branch else [])])
+
+
+@pytest.mark.guarantee("RUN-1", "WS-11", "START-2")
+async def test_what_git_blocks_is_not_done_by_a_later_start(
+    daemon: DaemonChild,
+    client: JamClient,
+    model: ResponsesServer,
+    repository: Callable[[Path], Path],
+    git: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    """A branch `jam` is in the way of `jam/…`; when that is gone and the daemon starts again, no more happens than was said."""
+    repo = repository(tmp_path / "repo")
+    git(repo, "branch", "jam")
+    room = await client.create_room(cloned("codex", model.base_url, str(repo)))
+    change = await changed(client, room, "Write the file")
+    request = AcceptRequest(id=new_id(), patch_sha256=digest(change))
+    with refused("branch.blocked") as blocked:
+        await client.accept_change(str(change.id), request)
+    assert "refs/heads/jam" in blocked.value.context()["detail"]
+    git(repo, "branch", "-D", "jam")
+    await to_thread.run_sync(daemon.stop)
+    daemon.start()
+    await daemon.up()
+    assert git(repo, "for-each-ref", "--format=%(refname:short)") == "main"
+    assert (await client.change(str(change.id))).decision is None
+    again = request.model_copy(update={"id": new_id()})
+    assert (await client.accept_change(str(change.id), again)).branch == f"jam/{str(change.id)[-12:]}"
 
 
 @pytest.mark.guarantee("RUN-1", "CAP-7")
