@@ -88,12 +88,13 @@ async def ensure_created(
     if presence is Presence.RUNNING:
         await _prove(ownership, plan.name, marker.nonce, note)
         return Ensured.REUSED
-    await calls.start(plan.name)
     try:
+        await calls.start(plan.name)
         await _prove(ownership, plan.name, marker.nonce, note)
-    except BaseException:
+    except BaseException as error:
+        # Also after a start that failed or was cut: the engine may have carried it out all the same.
         with anyio.move_on_after(ownership.limits.finalise_s, shield=True):
-            await calls.stop(plan.name)
+            await _stop_again(ownership, plan.name, error)
         raise
     return Ensured.STARTED
 
@@ -101,6 +102,14 @@ async def ensure_created(
 async def _prove(ownership: Ownership, sandbox: str, nonce: str, note: Note) -> None:
     if await ownership.prove(sandbox, nonce) is ProvenBy.ENGINE:
         note(Renewal.WRITTEN if await ownership.renew_nonce(sandbox, nonce) else Renewal.REFUSED)
+
+
+async def _stop_again(ownership: Ownership, sandbox: str, cause: BaseException) -> None:
+    """Stop a sandbox that was stopped before; one that cannot be is fenced by the next bring-up (SHARE-4)."""
+    try:
+        await ownership.calls.stop(sandbox)
+    except Exception as error:  # noqa: BLE001 - the cause is what the caller must see
+        cause.add_note(f"the sandbox {sandbox} could not be stopped again: {error}")
 
 
 async def _create(ownership: Ownership, plan: Plan, spec: SandboxSpec, nonce: str) -> None:

@@ -64,6 +64,28 @@ async def test_reuse_of_a_running_and_of_a_stopped_sandbox(world: World, plan: P
     assert world.engine.calls.count("create") == 1
 
 
+@pytest.mark.guarantee("PREP-4")
+@pytest.mark.parametrize("stop_fails", [False, True])
+async def test_a_start_that_fails_leaves_nothing_running(
+    world: World, plan: Plan, monkeypatch: pytest.MonkeyPatch, *, stop_fails: bool
+) -> None:
+    """The engine carried it out and said that it failed: the sandbox is stopped again, and the start's own failure is what is told."""
+    await world.ensure(plan)
+    await world.engine.stop(plan.name)
+    start = world.engine.start
+
+    async def started_and_lost(name: str) -> None:
+        await start(name)
+        raise EngineFailedError(engine="directory", operation="start", detail="no answer")
+
+    monkeypatch.setattr(world.engine, "start", started_and_lost)
+    if stop_fails:
+        world.engine.fail("stop", EngineFailedError(engine="directory", operation="stop", detail="busy"))
+    with pytest.raises(EngineFailedError, match="no answer"):
+        await world.ensure(plan)
+    assert await world.engine.presence(plan.name) is (Presence.RUNNING if stop_fails else Presence.STOPPED)
+
+
 @pytest.mark.guarantee("OWN-3", "OWN-4")
 @pytest.mark.parametrize(
     ("change", "part"),
