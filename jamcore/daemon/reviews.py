@@ -25,8 +25,8 @@ from jamcore.domain.events import SessionNotice
 from jamcore.domain.requests import AcceptRequest, RejectRequest, TurnRequest
 from jamcore.domain.sessions import SessionWorkspace
 from jamcore.journal.replay import ActionRegistry
-from jamcore.journal.runner import Runner
-from jamcore.runs.accept_action import AcceptIntent, accept_action, decision_of
+from jamcore.journal.runner import Runner, read_record
+from jamcore.runs.accept_action import KIND, AcceptIntent, accept_action, decision_of
 from jamcore.runs.change_request import EVIDENCE, ChangePackageError, Evidence
 from jamcore.runtime.feed import RoomFeed
 from jamcore.store import Repos, Store
@@ -177,12 +177,26 @@ class Reviews:
         judged = await self._judged(ref)
         if judged.decision is not None:
             return self._again(judged.decision, request.id, Verdict.ACCEPTED)
+        await self._require_none_begun(judged.change.id, but=request.id)
         intent = await self._intent(judged, request)
+        if not await self._store.read(lambda repos: repos.journal.knows(request.id)):
+            await self._require_fitting(intent)  # one that was begun may have moved the branch itself
+        return decision_of(await self._runner.run(self._action, request.id, intent))
+
+    async def _require_fitting(self, intent: AcceptIntent) -> None:
+        """Ask everything that can refuse it, without moving anything."""
         branches = Branches(Path(intent.repository), scratch=self._scratch)
         target = await branches.target(intent.branch, intent.base, allow_moved=intent.allow_moved)
         patch = await self._sources.patch(intent)
         await branches.commit(target, patch, branch=intent.branch, message=intent.message, author=intent.author, at=intent.at)
-        return decision_of(await self._runner.run(self._action, request.id, intent))
+
+    async def _require_none_begun(self, change: UUID, *, but: UUID) -> None:
+        """Refuse another verdict while an acceptance that failed half way is to be finished: it may be on a branch already."""
+        begun = await self._store.read(lambda repos: repos.journal.running())
+        for identifier, kind, initial in begun:
+            if kind == KIND and identifier != but and read_record(self._action, identifier, initial).change_id == change:
+                problem = f"its acceptance {identifier} was begun; repeating that one, or the daemon's next start, ends it"
+                raise ConflictError(kind="change request", ref=str(change), problem=problem)
 
     async def reject(self, ref: str, request: RejectRequest) -> ChangeDecision:
         """Record the refusal, then tell the agent. A retry after a failed telling tells it once.
@@ -203,6 +217,7 @@ class Reviews:
         change = judged.change
         if judged.decision is not None:
             return change, self._again(judged.decision, request.id, Verdict.REJECTED)
+        await self._require_none_begun(change.id, but=request.id)
         self._require_reviewed(change, request.patch_sha256)
         decision = ChangeDecision(
             id=request.id,
