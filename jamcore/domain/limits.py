@@ -59,7 +59,7 @@ CHECKPOINT_WAIT_S = 600.0
 """How long a checkpoint or a restore waits for the turns of a host's other sessions; turns of minutes are ordinary (CONT-2)."""
 
 TURN_TEXT_CHARACTERS = 1 << 20
-"""Characters of a person's message; the largest input that Codex accepts."""
+"""Characters of a person's message; the largest input that a provider is known to accept."""
 DELTA_COMMIT_S = 0.05
 """Deltas are committed in groups of this length (decision on events)."""
 PROVIDER_LINE_BYTES = 8 << 20

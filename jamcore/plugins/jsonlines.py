@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from jamcore.domain.errors import RefusalError
 
 REMOTE_MESSAGE_CHARACTERS = 2_000
-"""What is kept of an error's text: Codex lists every method it knows, kilobytes long, when it is asked for one that it lacks."""
+"""What is kept of an error's text: some programs list every method they know, kilobytes long, when asked for one that they lack."""
 EXCERPT_CHARACTERS = 120
 """What is quoted of a line that cannot be read: enough to recognise a stray log line."""
 METHOD_NOT_FOUND = -32601
