@@ -13,7 +13,7 @@ from jamcore.domain.approvals import ApprovalState, ApprovalSubject, DecidedBy
 from jamcore.domain.records import Record
 
 TEXT_LIMIT = 1 << 20
-"""Characters of one event's text that are kept; the rest is cut and marked. The largest input that a provider is known to accept has 2**20 characters."""
+"""Characters of one event's text that are kept; the rest is cut and marked. No known provider's inputs are larger than 2**20."""
 
 
 class TurnOutcome(StrEnum):
