@@ -91,11 +91,17 @@ class Runs:
         try:
             notice = await self._build(run)
             await self._feed.append(run.room_id, run.turn_id, [notice])
-            await self._rooms.stop(str(run.room_id))
+            await self._park(run)
         except Exception as error:  # noqa: BLE001 - the top of a task
             log.error("run not finished", room=str(run.room_id), error=str(error))  # noqa: TRY400 - start-up takes it up again
         finally:
             self._finishing.discard(run.room_id)
+
+    async def _park(self, run: Run) -> None:
+        """Park the room, unless a person went on in it meanwhile: their turn is not the run's to interrupt."""
+        last = (await self._rooms.get(str(run.room_id))).last_turn
+        if last is None or last.id == run.turn_id:
+            await self._rooms.stop(str(run.room_id))
 
     async def _build(self, run: Run) -> SessionNotice:
         if not await self._ended(run.room_id, run.turn_id):

@@ -1,0 +1,54 @@
+"""What the end of a run does to its room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from jamcore.daemon.runs import Runs
+from jamcore.domain.changes import Run
+from jamcore.domain.events import SessionNotice
+
+pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
+
+ROOM, OBJECTIVE, LATER = UUID(int=1), UUID(int=2), UUID(int=3)
+
+
+@dataclass
+class Rooms:
+    """The run's room: its last turn, and whether it was stopped."""
+
+    last: UUID
+    stopped: list[str] = field(default_factory=list)
+
+    async def get(self, _ref: str) -> object:
+        """See :class:`jamcore.daemon.rooms.Rooms`."""
+        return SimpleNamespace(last_turn=SimpleNamespace(id=self.last))
+
+    async def stop(self, ref: str) -> None:
+        """See :class:`jamcore.daemon.rooms.Rooms`."""
+        self.stopped.append(ref)
+
+    async def append(self, _room: UUID, _turn: UUID, _payloads: object) -> None:
+        """See :class:`jamcore.runtime.feed.RoomFeed`."""
+
+
+@pytest.mark.guarantee("RUN-1")
+@pytest.mark.parametrize(("last", "stopped"), [(OBJECTIVE, [str(ROOM)]), (LATER, [])])
+async def test_a_room_in_which_a_person_goes_on_is_not_parked(
+    last: UUID, stopped: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change request may take a while, also after a restart; whoever talks in the room then keeps it."""
+    rooms: Any = Rooms(last)
+    runs = Runs(store=cast("Any", None), rooms=rooms, changes=cast("Any", None), feed=rooms, tasks=cast("Any", None))
+
+    async def built(_run: Run) -> SessionNotice:
+        return SessionNotice(code="run.change-request", detail="it is there")
+
+    monkeypatch.setattr(runs, "_build", built)
+    await runs._finish(Run(room_id=ROOM, turn_id=OBJECTIVE, change_id=UUID(int=4), objective="Do it"))
+    assert rooms.stopped == stopped
