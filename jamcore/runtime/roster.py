@@ -166,10 +166,12 @@ class Roster:
             self._leases.release(self.key, seat.session.id)
             seat.gone.set()
 
-    def provider_lost(self, seat: Seat | None) -> None:
-        """End what depended on a provider's process: one seat if it was its own, else the host."""
+    def provider_lost(self, seat: Seat | None, why: str) -> None:
+        """End what depended on a provider's process: one seat if it was its own, else the host, whose rooms are told why."""
         own = seat is not None and (seat.own_process or self._host is None or self._host.runtime is None)
         if seat is None or not own or self.begin_to_leave(seat.session.id) is None:
+            if not self._end.begun.is_set():
+                self._end.why = why
             self._end.begin()
 
     async def watch(self, runtime: ProviderRuntime, seat: Seat | None = None) -> None:
@@ -178,10 +180,8 @@ class Roster:
         if seat is not None and not seat.takes_turns:
             return
         if not self._end.begun.is_set():
-            if seat is None:
-                self._end.why = f"the provider ended: {reason}"
             await self._bring_up.standing.say(self.seats() if seat is None else (seat,), "provider.gone", reason)
-        self.provider_lost(seat)
+        self.provider_lost(seat, f"the provider ended: {reason}")
 
     # ------------------------------------------------------------------------------------------------------- tasks of a seat
 

@@ -28,13 +28,13 @@ from jamcore.runtime.turns import TurnRunner
 
 @dataclass(frozen=True, slots=True)
 class Seating:
-    """Owned by one worker. ``provider_lost`` is told which seat saw its provider go wrong."""
+    """Owned by one worker. ``provider_lost`` is told which seat saw its provider go wrong, and how."""
 
     bring_up: BringUp
     runner: TurnRunner
     kept: Safekeeping
     limits: Limits
-    provider_lost: Callable[[Seat], None]
+    provider_lost: Callable[[Seat, str], None]
 
     async def bring_back(self, seat: Seat, runtime: ProviderRuntime) -> bool:
         """Resume the seat's thread exactly, or fail with an observation (CONT-1, CONT-7).
@@ -114,7 +114,7 @@ class Seating:
         except (ProviderGoneError, ProviderProtocolError, ProviderTimeoutError) as error:
             # A turn whose start was not answered may run all the same: only the provider's state can tell.
             await self.runner.doubt(turn, error)
-            self.provider_lost(seat)
+            self.provider_lost(seat, f"{error.code}: {error}")
         except JamError as error:
             await self.runner.settle(turn, TurnState.FAILED, f"{error.code}: {error}")
         else:

@@ -181,8 +181,8 @@ class HostWorker:
                     await self._roster.quieten()
                 tasks.cancel_scope.cancel()
 
-    def _provider_lost(self, seat: Seat) -> None:
-        self._roster.provider_lost(seat)
+    def _provider_lost(self, seat: Seat, why: str) -> None:
+        self._roster.provider_lost(seat, why)
 
     def _note_proven(self) -> None:
         self._proven = True

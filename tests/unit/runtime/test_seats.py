@@ -15,7 +15,7 @@ import pytest
 from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.limits import Limits
-from jamcore.domain.providers import ProviderRefusedError
+from jamcore.domain.providers import ProviderRefusedError, ProviderTimeoutError
 from jamcore.domain.sandboxes import EngineFailedError
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.domain.shared_hosts import SharedHostFullError
@@ -471,6 +471,25 @@ async def test_processes_of_their_own_end_alone(host: Host) -> None:
                 await anyio.sleep(0.001)
             await pool.stop(HOST)
     assert host.said[-1] == "host parked"
+
+
+async def test_a_provider_that_fails_in_a_turn_is_why_the_rooms_are_parked(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody stopped them: each room is told what went wrong in the program that they share."""
+
+    async def failing(*_: object, **__: object) -> TurnState:
+        raise ProviderTimeoutError(provider="scripted", request="turn/start", limit_s=10.0)
+
+    monkeypatch.setattr(host, "run", failing)
+    monkeypatch.setattr(host, "doubt", nothing, raising=False)
+    with anyio.fail_after(HANG_S):
+        async with host.pool() as pool:
+            worker = await pool.start(HOST, A)
+            await pool.start(HOST, B)
+            worker.submit(cast("Any", SimpleNamespace(text="turn", session_id=A)))
+            while pool.is_up(HOST) or host.holders:  # noqa: ASYNC110
+                await anyio.sleep(0.001)
+    told = [line for line in host.said if line.startswith("down ")]
+    assert [line.startswith(f"down {name}: provider.timeout") for line, name in zip(told, "AB", strict=True)] == [True, True], told
 
 
 # ------------------------------------------------------------------------------------------------------------ failed parks
