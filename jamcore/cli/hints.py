@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from jamcore.domain.errors import JamError
 
 _INSTALL = "Run `jam provider install {provider}`."
+_CREDENTIAL = "Run `jam credential set {credential}`: it asks for the key and keeps it in the daemon. Then repeat the command."
 
 
 def hint_of(error: JamError) -> str:
@@ -15,6 +16,8 @@ def hint_of(error: JamError) -> str:
     context = error.context()
     if error.code == "toolchain.missing" and context.get("provider"):
         return _INSTALL.format_map(context)
+    if error.code == "credential.missing" and context.get("credential"):
+        return _CREDENTIAL.format_map(context)
     if error.code == "conflict.changed_record" and context.get("kind") == "room":
         # The command line makes a new id for each request, so what is taken can only be the name.
         return "Choose another name; `jam ls` lists those that are taken."

@@ -14,6 +14,7 @@ from jamcore.control.settings import load_settings
 from jamcore.domain import layout
 from jamcore.domain.errors import JamError
 from jamcore.domain.requests import DoctorReport, FindingView
+from jamcore.system.git import GIT_PATH
 
 SMALL_BYTES = 64 << 20
 """With less than this the database's own log may already find no room."""
@@ -25,7 +26,7 @@ def look(directory: Path, environ: Mapping[str, str], error: JamError) -> Doctor
 
     Args:
         directory: The app directory.
-        environ: Where programs are looked for, and what settings come from.
+        environ: What settings come from.
         error: Why the daemon did not start.
     """
     reason = error.context().get("reason", str(error))
@@ -34,7 +35,7 @@ def look(directory: Path, environ: Mapping[str, str], error: JamError) -> Doctor
         *_place(directory),
         *_settings(directory, environ),
         *_database(directory / layout.DATABASE),
-        *_programs(environ),
+        *_programs(),
     )
     return DoctorReport(healthy=False, findings=findings)
 
@@ -107,8 +108,8 @@ def _checked(path: Path) -> str:
     return f"whole, schema {version[0] if version else 'unknown'}" if found == "ok" else str(found)
 
 
-def _programs(environ: Mapping[str, str]) -> Iterator[FindingView]:
-    git = shutil.which("git", path=environ.get("PATH", os.defpath))
+def _programs() -> Iterator[FindingView]:
+    git = shutil.which("git", path=GIT_PATH)
     hint = "" if git else "Install git, for example with `apt-get install git`."
-    yield FindingView(subject="git", ok=git is not None, detail=git or "not found on PATH", hint=hint)
+    yield FindingView(subject="git", ok=git is not None, detail=git or f"not found in {GIT_PATH}", hint=hint)
     yield FindingView(subject="python", ok=True, detail=f"{platform.python_version()} at {sys.executable}", hint="")

@@ -25,6 +25,8 @@ _SETTINGS = (
     "maintenance.auto=false",
 )
 
+GIT_PATH = "/usr/local/bin:/usr/bin:/bin"
+"""Where git is looked for: no directory that a person's PATH names, and that others may write."""
 GIT_TIMEOUT_S = 300.0
 """A bound for one command over a work tree: hashing 100,000 files takes tens of seconds on a slow disk."""
 GIT_OUTPUT_BYTES = 1 << 20
@@ -55,7 +57,7 @@ async def run_git(
         stdin: What it reads.
     """
     env = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "PATH": GIT_PATH,
         "HOME": str(cwd),
         "LC_ALL": "C",
         "GIT_CONFIG_NOSYSTEM": "1",

@@ -59,8 +59,14 @@ async def _namespaces(machine: HostMachine) -> Finding:
         subject=f"engine {ENGINE}",
         ok=False,
         detail=reason,
-        hint=f"As root: {setting}" if setting else "Allow user namespaces on this machine.",
+        hint=_remedy(setting),
     )
+
+
+def _remedy(setting: str) -> str:
+    if setting.startswith("sysctl "):
+        return f"As root: {setting}"
+    return f"{setting[0].upper()}{setting[1:]}." if setting else "Allow user namespaces on this machine."
 
 
 def _health(found: Finding, *others: Finding) -> EngineHealth:
