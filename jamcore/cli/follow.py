@@ -82,7 +82,8 @@ class TurnWatch:
         if event.turn_id == self._turn:
             self._begun = True
             if isinstance(payload, TurnStateChanged):
-                self._waiting = False
+                # That it was accepted says only that it waits: another turn runs, which may be somebody else's.
+                self._waiting = self._waiting and payload.state == TurnState.ACCEPTED
                 self.in_doubt = payload.state == IN_DOUBT
                 if not self.in_doubt:
                     self._state = TurnState(payload.state)

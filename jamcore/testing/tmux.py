@@ -17,7 +17,7 @@ from typing import Self
 WAIT_S = 40.0
 POLL_S = 0.02
 LINES_KEPT = 2000
-_NOTED = '"$@"; echo $? > "$JAM_TEST_ENDED"'
+_NOTED = 'trap : INT; "$@"; echo $? > "$JAM_TEST_ENDED"'
 """The shell notes the status itself: what tmux knows of a program that ended comes late on a busy machine, or not at all."""
 
 
@@ -106,10 +106,13 @@ class Tmux:
 
     @property
     def pid(self) -> int:
-        """The program's process id."""
+        """The program's process id; 0 before it begins and after it has ended."""
         shell = self._tmux("display-message", "-p", "#{pane_pid}").strip()
-        [child] = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
-        return int(child)
+        try:
+            children = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+        except OSError:
+            return 0
+        return int(children[0]) if children else 0
 
     def _tmux(self, *words: str, check: bool = True) -> str:
         # Not this process's environment: a tmux around the tests is none of ours.

@@ -40,16 +40,17 @@ def command(
 
     async def work(session: Session) -> Exit:
         client = session.client()
-        view = await client.change(change)
-        request = AcceptRequest(
-            id=session.ids.uuid(),
-            patch_sha256=patch_sha256 or patch_digest(view.change),
-            branch=branch,
-            repository=str(repo.absolute()) if repo else None,
-            author=author,
-            allow_moved=allow_moved,
-        )
-        decision = await client.accept_change(str(view.change.id), request)
+        with session.output.ticker.during("putting it on a branch"):
+            view = await client.change(change)
+            request = AcceptRequest(
+                id=session.ids.uuid(),
+                patch_sha256=patch_sha256 or patch_digest(view.change),
+                branch=branch,
+                repository=str(repo.absolute()) if repo else None,
+                author=author,
+                allow_moved=allow_moved,
+            )
+            decision = await client.accept_change(str(view.change.id), request)
         if session.output.json:
             session.output.document(decision)
             return Exit.OK

@@ -1,4 +1,4 @@
-"""Run the demo: ``python -m jamcore.testing.demo [--json] [--directory DIR]``. Exit code 0: every proof held."""
+"""Run the demo: ``python -m jamcore.testing.demo [--json] [--directory DIR]``. Exit code 0: every proof held; 130: Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jamcore.testing.demo.story import Story
 from jamcore.testing.demo.world import DemoFailedError, shell
 from jamcore.testing.servers.responses import ResponsesServer
 
-EXIT_OK, EXIT_FAILED = 0, 1
+EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 
 
 async def run(directory: Path, report: Report) -> int:
@@ -70,7 +70,11 @@ def main() -> int:
     chosen = parser.parse_args()
     directory = chosen.directory or Path(tempfile.mkdtemp(prefix="jam-demo-"))
     directory.mkdir(parents=True, exist_ok=True)
-    return anyio.run(run, directory.resolve(), Report(as_json=chosen.json))
+    try:
+        return anyio.run(run, directory.resolve(), Report(as_json=chosen.json))
+    except KeyboardInterrupt:
+        print(f"Left; the demo's daemon has ended, and what it made is kept in {directory}", file=sys.stderr)
+        return EXIT_INTERRUPTED
 
 
 if __name__ == "__main__":

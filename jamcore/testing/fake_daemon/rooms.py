@@ -25,6 +25,7 @@ from jamcore.domain.errors import ConflictError
 from jamcore.domain.events import (
     RoomEvent,
     SessionNotice,
+    TurnStateChanged,
     UserSaid,
 )
 from jamcore.domain.requests import (
@@ -36,6 +37,7 @@ from jamcore.domain.requests import (
 )
 from jamcore.domain.sessions import (
     Turn,
+    TurnState,
 )
 from jamcore.testing.fake_daemon.acting import act
 from jamcore.testing.fake_daemon.records import (
@@ -80,8 +82,11 @@ class FakeRooms(Part):
         room = self.fake.find(ref)
         if request.id in room.turns:
             return room.turns[request.id]
+        busy = room.view().busy
         room.turns[request.id] = turn_of(room, request)
         room.emit(request.id, UserSaid(text=request.text))
+        if busy:  # the real daemon says so always
+            room.emit(request.id, TurnStateChanged(state=TurnState.ACCEPTED))
         self.fake.tasks.start_soon(act, self.fake, room, request)
         return room.turns[request.id]
 
