@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import QueuePool
 
 from jamcore.store.errors import StoreUnusableError
-from jamcore.store.failures import of_file, typed_failures
+from jamcore.store.failures import of_file, typed_failures, usable_address
 from jamcore.store.fencing import require_epoch, take_over
 from jamcore.store.migrate import upgrade
 from jamcore.store.repos import Context, Fence, Repos
@@ -105,8 +105,9 @@ async def open_store(
         StoreNewerError: A newer Jam wrote it.
         StoreUnusableError, StoreBusyError, StoreFullError: It cannot be opened; the file is left as it is.
     """
-    url = make_url(where) if isinstance(where, str) else URL.create("sqlite", database=str(where))
-    engine = _engine(url, busy_timeout_s)
+    with usable_address():
+        url = make_url(where) if isinstance(where, str) else URL.create("sqlite", database=str(where))
+        engine = _engine(url, busy_timeout_s)
     try:
         fence = await to_thread.run_sync(_prepare, engine, files, daemon_id)
         yield Store(engine, clock=clock, fence=fence)

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 
 from jamcore.store.errors import StoreBusyError, StoreConstraintError, StoreFullError, StoreUnusableError
 
@@ -31,6 +31,17 @@ def typed_failures() -> Iterator[None]:
         raise _typed(error.orig or error) from error
     except sqlite3.DatabaseError as error:
         raise _typed(error) from error
+
+
+@contextmanager
+def usable_address() -> Iterator[None]:
+    """Refuse by type a URL that is none, and one whose driver is not installed; it may hold a password and is not repeated."""
+    try:
+        yield
+    except ImportError as error:
+        raise StoreUnusableError(detail=f"the setting database_url needs a driver that is not installed: {error.name}") from None
+    except (ArgumentError, ValueError) as error:
+        raise StoreUnusableError(detail=f"the setting database_url cannot be used: {type(error).__name__}") from None
 
 
 def of_file(error: OSError, what: str) -> StoreFullError | StoreUnusableError:

@@ -171,3 +171,29 @@ async def test_an_address_in_words_is_taken_as_a_url(tmp_path: Path, clock: Hand
     """Text is a database URL, as in the settings."""
     async with open_store(f"sqlite:///{tmp_path}/by-url.db", files=Files(), clock=clock, daemon_id=UUID(int=1)):
         assert stat.S_IMODE((tmp_path / "by-url.db").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["nonsense", "absent://jam:hunter2@db/jam", "postgresql+absent://jam:hunter2@db/jam", "postgresql://jam:hunter2@db:port/jam"],
+)
+async def test_an_address_that_leads_nowhere_is_refused(clock: HandClock, url: str) -> None:
+    """By type and with the setting's name; what may be a password is not repeated."""
+    with pytest.raises(StoreUnusableError, match="database_url") as refused:
+        async with open_store(url, files=Files(), clock=clock, daemon_id=UUID(int=1)):
+            pass
+    assert "hunter2" not in str(refused.value.context())
+    assert refused.value.__suppress_context__
+
+
+async def test_a_database_that_names_two_versions_is_refused(tmp_path: Path, open_at: OpenStore) -> None:
+    """Nobody can say which tables are there; nothing is changed."""
+    path = tmp_path / "jam.db"
+    async with open_at(path):
+        pass
+    with sqlite3.connect(path) as raw:
+        raw.execute("INSERT INTO alembic_version VALUES ('0001')")
+    raw.close()
+    with pytest.raises(StoreUnusableError, match="2 versions"):
+        async with open_at(path):
+            pass
