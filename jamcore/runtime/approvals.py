@@ -192,7 +192,8 @@ class Counter:
             JamError: It could not be stored, so nobody can answer it and the turn cannot go on.
         """
         if not 1 <= len(event.request) <= REQUEST_CHARACTERS:
-            await self._say("the agent asked in a form that cannot be answered: " + shown(event.detail)[:200])
+            await self._say("the agent asked in a form that cannot be kept: it was denied: " + shown(event.detail)[:200])
+            self._tasks.start_soon(self._tell, event.request, ApprovalState.DENIED)  # nobody may wait for ever
             return
         if len(self._undecided) >= WAITING_AT_ONCE:
             await self._say(f"more than {WAITING_AT_ONCE} questions at once: one was denied")

@@ -405,10 +405,11 @@ async def test_a_question_where_none_was_to_come_is_denied(world: World) -> None
 
 
 @pytest.mark.parametrize("request_id", ["", "x" * 257])
-async def test_a_question_without_a_usable_id_is_said_and_not_kept(world: World, request_id: str) -> None:
-    """Nobody could answer it, so nobody is asked."""
+async def test_a_question_without_a_usable_id_is_denied_and_not_kept(world: World, request_id: str) -> None:
+    """No person could answer it, so nobody is asked, and the provider does not wait for ever."""
     async with world.asking() as counter:
         await counter.ask(asks(request=request_id))
+        assert await world.provider.heard_one() == (request_id, DENY)
     assert await world.approvals() == ()
     assert [event.payload.kind for event in await world.events()] == ["notice"]
 
