@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -11,8 +12,11 @@ import anyio
 import pytest
 
 from jamcore.control import wire
+from jamcore.control.app import ROUTES
 from jamcore.control.client import JamClient
 from jamcore.control.reach import Reach
+from jamcore.control.routes.route import Call, Route
+from jamcore.control.schemas import Accepted
 from jamcore.domain.requests import RoomRequest
 from jamcore.testing.fake_daemon.daemon import running
 
@@ -40,6 +44,39 @@ async def test_a_change_goes_on_without_its_client(served: Served, until: Until,
     served.fake.gate.set()
     done = "created" if target == "/v1/rooms" else "installed"
     await until(lambda: done in dict(served.fake.calls))
+
+
+@pytest.mark.guarantee("CTRL-4")
+@pytest.mark.parametrize("name", [route.name for route in ROUTES if isinstance(route, Route)])
+async def test_no_operation_is_cancelled_by_its_client(
+    app_directory: Path, until: Until, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Whatever it is, destructive or a question: once it was begun it goes on to its own end, and its last words are nobody's."""
+    begun, gate, ended = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def held(call: Call) -> Accepted:
+        del call
+        begun.set()
+        await gate.wait()
+        ended.set()
+        return Accepted()
+
+    (route,) = [each for each in ROUTES if isinstance(each, Route) and each.name == name]
+    monkeypatch.setattr("jamcore.control.app.ROUTES", (replace(route, reply=held),))
+    target = route.path.translate({ord("{"): "", ord("}"): ""})
+    async with running(app_directory, app_directory / "run") as (_, socket):
+        stream = await wire.connect(socket)
+        await stream.send(wire.Request(route.method, target, {}).head())
+        with anyio.fail_after(10):
+            await begun.wait()
+        await anyio.aclose_forcefully(stream)
+        # The server has noticed the end of the connection once it answers a later one.
+        async with wire.exchange(await wire.connect(socket), wire.Request("GET", "/nowhere", {})) as answer:
+            assert answer.status == 404
+        assert not ended.is_set()
+        gate.set()
+        with anyio.fail_after(10):
+            await ended.wait()
 
 
 @pytest.mark.guarantee("CTRL-4")
