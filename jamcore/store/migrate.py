@@ -50,14 +50,14 @@ def _found(engine: Engine) -> str | None:
         tables = inspect(connection).get_table_names()
         if not tables:
             return None
-        versions = []
+        versions: list[str] = []
         if _VERSIONS in tables:
-            versions = connection.execute(text(f"SELECT version_num FROM {_VERSIONS}")).scalars().all()  # noqa: S608 - a constant
+            versions += connection.execute(text(f"SELECT version_num FROM {_VERSIONS}")).scalars()  # noqa: S608 - a constant
     if not versions:
         raise StoreUnusableError(detail="it holds tables that Jam did not make")
     if len(versions) > 1:
         raise StoreUnusableError(detail=f"it says of itself that it has {len(versions)} versions of the schema")
-    return str(versions[0])
+    return versions[0]
 
 
 def _copy(engine: Engine, files: Files, version: str) -> None:
