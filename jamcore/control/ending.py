@@ -10,23 +10,30 @@ from pathlib import Path
 
 import anyio
 
+from jamcore.control.address import read_record
 from jamcore.control.client import JamClient
 from jamcore.control.failures import (
     AddressUnreadableError,
     ConnectionDroppedError,
     DaemonNotRunningError,
+    DaemonOlderBusyError,
     DaemonOtherVersionError,
     NoAnswerError,
 )
 from jamcore.control.peer import peer_pid
 from jamcore.control.reach import Reach
 from jamcore.control.settings import load_settings
+from jamcore.control.versions import jam_version
 from jamcore.control.wire import raw_socket
+from jamcore.domain.activity import Activity
 from jamcore.domain.errors import JamError
 from jamcore.domain.limits import FORCED_EXIT_S
 
 BEYOND_S = 5.0
 """The daemon ends itself by force after its own bound; this is waited beyond that."""
+
+UNKNOWN = "unknown: that release cannot say what it does"
+"""In the place of what is under way."""
 
 Told = Callable[[tuple[str, ...], float], None]
 """Takes what is under way and the longest time that the end may take, before the end begins."""
@@ -110,6 +117,7 @@ async def end(reach: Reach, *, within_s: float, if_idle: bool, told: Told = lamb
 
     Raises:
         RemoteRefusalError: With ``if_idle``: something is under way (``daemon.busy``).
+        DaemonOlderBusyError: With ``if_idle``: it is of a release that cannot say what it does.
         NoAnswerError: It does not answer, or did not end in time.
     """
     client = JamClient(reach)
@@ -118,10 +126,11 @@ async def end(reach: Reach, *, within_s: float, if_idle: bool, told: Told = lamb
         return False
     try:
         with held(pid) as process:
-            # One of another release may say it in another form, which keeps nobody from stopping it; one that is stuck is not asked.
-            with suppress(DaemonOtherVersionError, ConnectionDroppedError, DaemonNotRunningError):
-                activity = (await client.health()).activity
-                told(() if activity is None else activity.working, within_s)
+            activity = await _activity(client)
+            if if_idle and activity is None:
+                # It may not know the condition either, and would end in the middle of its work.
+                raise DaemonOlderBusyError(daemon=_release(reach), client=jam_version(), working=UNKNOWN)
+            told(() if activity is None else activity.working, within_s)
             with suppress(ConnectionDroppedError, DaemonNotRunningError):  # somebody else ends it: what counts is its end
                 await client.shutdown(if_idle=if_idle)
             if not await process.ended(within_s):
@@ -129,3 +138,22 @@ async def end(reach: Reach, *, within_s: float, if_idle: bool, told: Told = lamb
     except ProcessLookupError:
         return False
     return True
+
+
+async def _activity(client: JamClient) -> Activity | None:
+    """Return what goes on, or ``None`` when that cannot be known: another release may say it in another form, or not at all.
+
+    Raises:
+        NoAnswerError: It is stuck, so it would not end in order either.
+    """
+    try:
+        return (await client.health()).activity
+    except (ConnectionDroppedError, DaemonNotRunningError):
+        return Activity(live_rooms=0, working=())  # it is ending already: nothing is interrupted by one more request
+    except DaemonOtherVersionError:
+        return None
+
+
+def _release(reach: Reach) -> str:
+    record = read_record(reach.directory)
+    return "unknown" if record is None else record.version

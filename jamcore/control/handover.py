@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from jamcore.control.address import read_record
 from jamcore.control.client import JamClient
-from jamcore.control.ending import end, end_within_s, listener
+from jamcore.control.ending import UNKNOWN, end, end_within_s, listener
 from jamcore.control.failures import (
     ConnectionDroppedError,
     DaemonNewerError,
@@ -51,7 +51,7 @@ async def hand_over(reach: Reach, say: Say) -> None:
     except (ConnectionDroppedError, DaemonNotRunningError):
         return  # it is ending already
     if activity is None:
-        raise DaemonOlderBusyError(daemon=record.version, client=ours, working="unknown: that release cannot say what it does")
+        raise DaemonOlderBusyError(daemon=record.version, client=ours, working=UNKNOWN)
     if not activity.idle:
         raise DaemonOlderBusyError(daemon=record.version, client=ours, working="; ".join(activity.working))
     say(record.version, ours)

@@ -51,7 +51,9 @@ class FakeSystem(Part):
             pid=os.getpid(),
             started_at=AT,
             app_directory=str(self.fake.directory),
-            activity=Activity(live_rooms=len(self.fake.rooms), working=self.fake.working),
+            activity=None
+            if (self.fake.directory / "says-nothing").exists()
+            else Activity(live_rooms=len(self.fake.rooms), working=self.fake.working),
         )
 
     async def doctor(self) -> DoctorReport:

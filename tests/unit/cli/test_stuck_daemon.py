@@ -115,3 +115,26 @@ def test_the_daemon_is_stopped_and_waited_for(tmp_path: Path) -> None:
         assert gone.status == Exit.UNREACHABLE
         assert "daemon.not_running" in gone.err
         assert program(tmp_path, "daemon", "status", "--json").json["running"] is False
+
+
+def test_a_release_that_cannot_say_what_it_does_is_not_taken_for_idle(tmp_path: Path) -> None:
+    """It is neither replaced nor restarted without a word; with --now it is, and its end is waited for."""
+    tmp_path.chmod(0o700)
+    record = tmp_path / "daemon.json"
+    (tmp_path / "says-nothing").touch()
+    with fake_running(tmp_path) as process:
+        record.write_text(json.dumps({**json.loads(record.read_bytes()), "version": "0.0.1"}))
+        for words in (("ls",), ("daemon", "restart")):
+            refused = program(tmp_path, *words, "--json").json["error"]
+            assert refused["code"] == "daemon.older_busy", words
+            assert refused["context"]["working"].startswith("unknown")
+            assert "--now" in refused["hint"]
+        assert "unknown" in program(tmp_path, "daemon", "status").out
+        assert process.poll() is None
+        try:
+            restarted = program(tmp_path, "daemon", "restart", "--now", "--json")
+            assert restarted.status == Exit.OK, restarted
+            assert restarted.json["stopped"] is True
+            assert process.wait(0.5) == 0
+        finally:
+            program(tmp_path, "daemon", "stop")
