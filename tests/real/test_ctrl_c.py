@@ -171,6 +171,7 @@ async def test_while_the_daemon_starts(app: Path, begin: Begin, words: tuple[str
     assert (await jam(app, "daemon", "stop")).returncode == Exit.OK
 
 
+@pytest.mark.guarantee("CTRL-4")
 async def test_while_a_room_is_made(client: JamClient, app: Path, begin: Begin, model: ResponsesServer) -> None:
     """The first one says that the sandbox is starting, the second leaves; the room is made, and listed meanwhile."""
     with silent_program(app) as hangs:
@@ -186,6 +187,7 @@ async def test_while_a_room_is_made(client: JamClient, app: Path, begin: Begin, 
     assert len(await client.rooms()) == 1
 
 
+@pytest.mark.guarantee("CTRL-4")
 async def test_while_a_run_starts(client: JamClient, app: Path, begin: Begin, model: ResponsesServer) -> None:
     """Detached: the run goes on to its change request."""
     with silent_program(app) as hangs:
