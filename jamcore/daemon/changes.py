@@ -15,6 +15,7 @@ from jamcore.domain.requests import ChangeView
 from jamcore.journal.runner import Runner
 from jamcore.journal.steps import Action
 from jamcore.runs.change_action import ChangeIntent, ChangeSources
+from jamcore.runs.change_request import read_packaged
 from jamcore.runtime.gate import StopGate
 from jamcore.store import Repos, Store
 
@@ -71,8 +72,7 @@ class Changes:
         directory = self._app / layout.change(change.id)
 
         def read() -> tuple[str, bool]:
-            with (directory / PATCH).open("rb") as stream:
-                head = stream.read(SHOWN_BYTES + 1)
+            head = read_packaged(directory, PATCH, limit=SHOWN_BYTES + 1)
             return head[:SHOWN_BYTES].decode("utf-8", errors="backslashreplace"), len(head) > SHOWN_BYTES
 
         patch, truncated = await to_thread.run_sync(read)

@@ -22,12 +22,13 @@ from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.changes import PATCH, ChangeDecision, ChangeRequest, Verdict
 from jamcore.domain.errors import ConflictError, FaultError, RefusalError
 from jamcore.domain.events import SessionNotice
+from jamcore.domain.limits import PATCH_BYTES
 from jamcore.domain.requests import AcceptRequest, RejectRequest, TurnRequest
 from jamcore.domain.sessions import SessionWorkspace
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner, read_record
 from jamcore.runs.accept_action import KIND, AcceptIntent, accept_action, decision_of
-from jamcore.runs.change_request import EVIDENCE, ChangePackageError, Evidence
+from jamcore.runs.change_request import EVIDENCE, ChangePackageError, Evidence, read_packaged
 from jamcore.runtime.feed import RoomFeed
 from jamcore.store import Repos, Store
 from jamcore.workspace.branch import Branches, person
@@ -121,11 +122,8 @@ class PackagedSources:
         self._feed.announce(room)
 
     def _read(self, intent: AcceptIntent) -> bytes:
-        path = self._app / layout.change(intent.change_id) / PATCH
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise ChangePackageError(change=str(intent.change_id), problem=f"{PATCH}: {error.strerror}") from error
+        # One byte more than any patch has: another file is then another digest, not gigabytes in memory.
+        data = read_packaged(self._app / layout.change(intent.change_id), PATCH, limit=PATCH_BYTES + 1)
         found = hashlib.sha256(data).hexdigest()
         if found != intent.patch_sha256:
             raise PatchChangedError(change=str(intent.change_id), reviewed=intent.patch_sha256, found=found)
@@ -294,13 +292,13 @@ class Reviews:
         return (await inspect_repository(Path(path or workspace.path or ""), allow_dirty=True)).root
 
     def _evidence(self, change: ChangeRequest) -> Evidence:
-        expected = next((file.sha256 for file in change.files if file.name == EVIDENCE), "")
+        expected = next((file for file in change.files if file.name == EVIDENCE), None)
+        data = read_packaged(self._app / layout.change(change.id), EVIDENCE, limit=expected.bytes + 1 if expected else 0)
+        if expected is None or hashlib.sha256(data).hexdigest() != expected.sha256:
+            raise ChangePackageError(change=str(change.id), problem=f"{EVIDENCE} was changed")
         try:
-            data = (self._app / layout.change(change.id) / EVIDENCE).read_bytes()
-            if hashlib.sha256(data).hexdigest() != expected:
-                raise ChangePackageError(change=str(change.id), problem=f"{EVIDENCE} was changed")
             return Evidence.model_validate_json(data)
-        except (OSError, ValidationError) as error:
+        except ValidationError as error:
             raise ChangePackageError(change=str(change.id), problem=f"{EVIDENCE} cannot be read") from error
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -174,6 +176,22 @@ class ChangeBuilder:
         self._crash.reach(WRITTEN)
         self._files.rename(partial, self._app / layout.change(material.id))
         return change
+
+
+def read_packaged(directory: Path, name: str, *, limit: int) -> bytes:
+    """Return at most ``limit`` bytes of a file of a package, which may have been replaced since: what is no file is never waited for.
+
+    Raises:
+        ChangePackageError: It is not there, or it is a link, a pipe or anything else that was not published.
+    """
+    try:
+        descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ChangePackageError(change=directory.name, problem=f"{name} is not a file any more")
+            return stream.read(limit)
+    except OSError as error:
+        raise ChangePackageError(change=directory.name, problem=f"{name}: {error.strerror}") from error
 
 
 def describe_all(changes: tuple[RawChange, ...], patch: bytes) -> tuple[ChangedPath, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -190,6 +191,33 @@ async def test_other_bytes_than_the_reviewed_ones_are_refused(
     with refused("change.package_unreadable"):
         await client.accept_change(str(change.id), request)
     assert git(repo, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+
+
+@pytest.mark.guarantee("RUN-1", "SEC-2")
+@pytest.mark.parametrize("name", [PATCH, "evidence.json"])
+@pytest.mark.parametrize("put", ["pipe", "link", "nothing", "more"])
+async def test_what_is_no_file_of_the_package_is_never_waited_for(
+    client: JamClient, app: Path, model: ResponsesServer, repository: Callable[[Path], Path], tmp_path: Path, name: str, put: str
+) -> None:
+    """A pipe would hold a thread of the daemon, and with it its end, for ever; a link would show another file."""
+    repo = repository(tmp_path / "repo")
+    change = await changed(client, await client.create_room(cloned("codex", model.base_url, str(repo))), "Write the file")
+    path = app / layout.change(change.id) / name
+    whole = path.read_bytes()
+    path.unlink()
+    if put == "pipe":
+        os.mkfifo(path)
+    elif put == "link":
+        (tmp_path / "elsewhere").write_bytes(whole)
+        path.symlink_to(tmp_path / "elsewhere")
+    elif put == "more":
+        path.write_bytes(whole + b"x")
+    request = AcceptRequest(id=new_id(), patch_sha256=digest(change))
+    with anyio.fail_after(30), refused("change.patch_changed" if (name, put) == (PATCH, "more") else "change.package_unreadable"):
+        await client.accept_change(str(change.id), request)
+    if name == PATCH and put != "more":
+        with anyio.fail_after(30), refused("change.package_unreadable"):
+            await client.change(str(change.id))
 
 
 @pytest.mark.guarantee("RUN-1")
