@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import anyio
 import pytest
 from anyio import to_thread
 
@@ -142,6 +143,23 @@ async def test_an_idle_daemon_is_replaced_and_never_by_an_older_one(machine: Mac
         assert refused.json["error"]["context"] == {"daemon": NEWER, "client": OLDER}
         assert "Upgrade this command" in refused.json["error"]["hint"]
     assert machine.health(OLDER)["pid"] == after["pid"], "who it is may be asked by any release, and nothing was ended"
+
+
+@pytest.mark.guarantee("CTRL-2", "OWN-7")
+async def test_several_upgraded_commands_at_once(machine: Machine) -> None:
+    """Each of them meets the older daemon; one new daemon takes over, and all of them are answered by it."""
+    assert machine.jam(OLDER, "daemon", "start").status == 0
+    done: list[Done] = []
+
+    async def command() -> None:
+        done.append(await to_thread.run_sync(machine.jam, NEWER, "daemon", "start", "--json"))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(4):
+            tasks.start_soon(command)
+    assert [each.status for each in done] == [0] * 4, done
+    assert {each.json["version"] for each in done} == {NEWER}
+    assert {each.json["pid"] for each in done} == {machine.health(NEWER)["pid"]}
 
 
 @pytest.mark.needs("codex", "bubblewrap")

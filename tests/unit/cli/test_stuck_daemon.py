@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -135,6 +137,33 @@ def test_a_release_that_cannot_say_what_it_does_is_not_taken_for_idle(tmp_path: 
             restarted = program(tmp_path, "daemon", "restart", "--now", "--json")
             assert restarted.status == Exit.OK, restarted
             assert restarted.json["stopped"] is True
+            assert process.wait(0.5) == 0
+        finally:
+            program(tmp_path, "daemon", "stop")
+
+
+def test_a_restart_waits_for_what_runs(tmp_path: Path) -> None:
+    """It says what that is, goes on waiting while it changes, and restarts when nothing is left."""
+    tmp_path.chmod(0o700)
+    working = tmp_path / "working"
+    working.write_text("a turn in the room one\n")
+    environment = {**os.environ, "JAM_HOME": str(tmp_path)}
+    argv = (sys.executable, "-m", "jamcore.cli.main", "daemon", "restart")
+    with fake_running(tmp_path) as process:
+        try:
+            with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as restart:
+                assert restart.stderr is not None
+                assert "Ctrl-C leaves it as it is" in restart.stderr.readline()
+                assert restart.stderr.readline() == "waiting for: a turn in the room one\n"
+                replacing = tmp_path / "next"
+                replacing.write_text("install the program of codex\n")
+                replacing.rename(working)
+                assert restart.stderr.readline() == "waiting for: install the program of codex\n"
+                assert process.poll() is None
+                working.unlink()
+                out, _ = restart.communicate(timeout=60)
+                assert restart.returncode == Exit.OK
+            assert out.startswith("The daemon runs: version ")
             assert process.wait(0.5) == 0
         finally:
             program(tmp_path, "daemon", "stop")
