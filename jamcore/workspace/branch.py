@@ -169,6 +169,7 @@ class Branches:
 
         Raises:
             PatchDoesNotApplyError: The patch does not fit the parent.
+            UnreadableRepositoryError: The repository cannot be written: a full disk, or rights.
         """
         who = person(author)
         moment = f"{int(at.timestamp())} +0000"
@@ -180,8 +181,12 @@ class Branches:
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="index-") as directory:
             index = {"GIT_INDEX_FILE": f"{directory}/index"}
             await self._need("read", "read-tree", target.parent, environment=index)
-            done = await self._git("apply", "--cached", "--binary", "--whitespace=nowarn", "-", environment=index, stdin=patch)
+            apply = ("apply", "--cached", "--binary", "--whitespace=nowarn")
+            done = await self._git(*apply, "-", environment=index, stdin=patch)
             if not done.ok:
+                # Git's code does not say whether the patch is the trouble or the disk: only a check, which writes nothing, does.
+                if (await self._git(*apply, "--check", "-", environment=index, stdin=patch)).ok:
+                    raise self._unreadable("apply", done)
                 raise PatchDoesNotApplyError(branch=branch, detail=_words(done))
             tree = await self._need("write", "write-tree", environment=index)
             words = message.encode("utf-8", "replace")

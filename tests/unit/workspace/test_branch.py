@@ -18,6 +18,7 @@ from jamcore.workspace.branch import (
     BranchNameError,
     PatchDoesNotApplyError,
 )
+from jamcore.workspace.repository import UnreadableRepositoryError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("git"), pytest.mark.unprivileged, pytest.mark.guarantee("RUN-1", "SEC-2")]
 
@@ -198,3 +199,14 @@ async def test_who_is_named(branches: Branches, tree: Path, git: Git) -> None:
     for author in ("nobody", "a <b> <c>", "a\nb <c>", "<c>", "a <>"):
         with pytest.raises(AuthorInvalidError):
             await branches.commit(target, PATCH, branch="x", message="m", author=author, at=AT)
+
+
+async def test_a_repository_that_cannot_be_written_is_no_fault_of_the_patch(branches: Branches, tree: Path, git: Git) -> None:
+    """A full disk or a lack of rights, here a file where git keeps objects: said in git's words, and the patch is not blamed."""
+    (tree / "probe").write_bytes(b"ONE\n")
+    name = git(tree, "hash-object", "probe").decode().strip()
+    (tree / ".git" / "objects" / name[:2]).write_bytes(b"")
+    with pytest.raises(UnreadableRepositoryError) as refused:
+        await accept(branches, "x", head(git, tree))
+    assert refused.value.question == "apply"
+    assert await branches.tip("x") is None
