@@ -250,3 +250,23 @@ async def test_what_another_version_wrote_is_kept_and_named(lives: Lives) -> Non
             await life.runner.run(action, lives.identifier, lives.begin)
         assert lives.world.acts == before
         assert len(await life.journal.running()) == 1
+
+
+async def test_an_action_is_under_way_from_its_first_point_to_its_last(lives: Lives) -> None:
+    """Who asks at any boundary is told its kind; before and after there is nothing."""
+
+    class Look(Passed):
+        """Asks at each point."""
+
+        def reach(self, point: str, /) -> None:
+            """See :class:`Passed`."""
+            super().reach(point)
+            seen.append(runner.under_way())
+
+    seen: list[tuple[str, ...]] = []
+    async with lives.live() as life:
+        runner = Runner(life.journal, Look())
+        assert runner.under_way() == ()
+        assert await runner.run(lives.world.action(), lives.identifier, lives.begin) == lives.finished
+        assert seen == [("move",)] * len(POINTS)
+        assert runner.under_way() == ()
