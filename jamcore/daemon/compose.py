@@ -1,10 +1,16 @@
-"""The composition root: the only place that calls the constructors of services. Two daemons in one process share nothing."""
+"""The composition root: the only place that calls the constructors of services. Two daemons in one process share nothing.
+
+It goes in phases: foundations (the store and what is installed), life (tasks, hosts), work (rooms and changes), then the start-up steps.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
+
+from anyio.abc import TaskGroup
 
 from jamcore.daemon.activity import Activities
 from jamcore.daemon.approvals import Approvals
@@ -27,6 +33,7 @@ from jamcore.daemon.services import Services
 from jamcore.daemon.startup import start_up
 from jamcore.daemon.system import SystemStatus
 from jamcore.domain import layout
+from jamcore.domain.ids import DaemonId
 from jamcore.engines.registry import EngineRegistry
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner
@@ -41,9 +48,54 @@ from jamcore.runtime.provision import SessionProvisioner
 from jamcore.runtime.worktree import WorkTrees
 from jamcore.sandbox.records import OwnerRecords
 from jamcore.sandbox.toolchain import Toolchains
-from jamcore.store import StoreJournal, open_store
+from jamcore.store import Store, StoreJournal, open_store
 from jamcore.system.tasks import owned_tasks
 from jamcore.workspace.provision import Provisioner
+
+
+@dataclass(frozen=True, slots=True)
+class _Foundations:
+    """What everything else stands on: the store, what was installed, and the app directory's own parts."""
+
+    identity: DaemonId
+    store: Store
+    plugins: ProviderManager
+    engines: EngineHouse
+    credentials: Credentials
+    toolchains: Toolchains
+    feed: RoomFeed
+    work_trees: WorkTrees
+    provisioner: SessionProvisioner
+
+
+@dataclass(frozen=True, slots=True)
+class _Living:
+    """Where everything runs that goes on beyond a request."""
+
+    tasks: TaskGroup
+    gate: StopGate
+    hosts: HostWorkers
+    pool: WorkerPool
+
+
+@dataclass(frozen=True, slots=True)
+class _Journaled:
+    """The journal, who runs its actions, and the kinds that there are."""
+
+    journal: StoreJournal
+    runner: Runner
+    actions: ActionRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What people do with rooms and their changes."""
+
+    rooms: Rooms
+    overrides: HostOverrides
+    changes: Changes
+    reviews: Reviews
+    runs: Runs
 
 
 @asynccontextmanager
@@ -55,116 +107,159 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
     Raises:
         JamError: Something that the daemon cannot do without is not usable.
     """
-    identity = daemon_identity(options.app, files=options.files, ids=options.ids)
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(
-            open_store(
-                options.database_url or options.app / layout.DATABASE,
-                files=options.files,
-                clock=options.clock,
-                daemon_id=identity,
-            )
-        )
-        plugins = await _plugins(options)
-        engines = await _open_engines(stack, options)
-        credentials = _credentials(options, plugins)
-        toolchains = Toolchains(options.app, files=options.files, wheel_directory=options.wheel_directory)
-        feed = RoomFeed(store)
-        work_trees = WorkTrees(app=options.app, files=options.files)
-        provisioner = SessionProvisioner(
-            store=store, layout=Provisioner(options.app, files=options.files), clock=options.clock, ids=options.ids
-        )
-        hosts = HostWorkers(
-            options,
-            store=store,
-            feed=feed,
-            plugins=plugins,
-            engines=engines,
-            credentials=credentials,
-            work_trees=work_trees,
-        )
-        tasks = await stack.enter_async_context(owned_tasks())
-        stack.callback(tasks.cancel_scope.cancel)
-        gate = StopGate()
-        pool = await stack.enter_async_context(worker_pool(hosts, leases=hosts.leases, gate=gate, limits=options.limits))
-        inventory = SandboxInventory(
-            store=store,
-            engines=engines,
-            records=OwnerRecords(options.app, files=options.files),
-            clock=options.clock,
-            limits=options.limits,
-        )
-        journal = StoreJournal(store)
-        runner = Runner(journal, options.crash)
-        status = SystemStatus(
-            options,
-            identity=identity,
-            engines=engines,
-            plugins=plugins,
-            toolchains=toolchains,
-            credentials=credentials,
-            inventory=inventory,
-            leases=hosts.leases,
-            activities=Activities(store=store, pool=pool, gate=gate, runner=runner),
-        )
-        tasks.start_soon(_end_at_once, status, pool)
-        rooms = Rooms(
-            store=store,
-            feed=feed,
-            pool=pool,
-            leases=hosts.leases,
-            resolver=Resolver(
-                plugins=plugins,
-                engines=engines,
-                toolchains=toolchains,
-                credentials=credentials,
-                app=options.app,
-                resources=options.resources,
-            ),
-            allocator=Allocator(store=store, clock=options.clock, ids=options.ids),
-            provisioner=provisioner,
-            clock=options.clock,
-            gate=gate,
-        )
-        sources = StoredSources(store=store, engines=engines, work_trees=work_trees, clock=options.clock)
-        action = change_action(ChangeBuilder(options.app, files=options.files, crash=options.crash), sources)
-        actions = ActionRegistry()
-        actions.register(action)
-        overrides = HostOverrides(
-            store=store,
-            feed=feed,
-            engines=engines,
-            ownership=hosts.ownership,
-            kept_down=pool.kept_down,
-            runner=runner,
-            actions=actions,
-        )
-        changes = Changes(options.app, store=store, runner=runner, action=action, sources=sources, gate=gate)
-        reviews = Reviews(options, store=store, feed=feed, runner=runner, actions=actions, rooms=rooms)
-        runs = Runs(store=store, rooms=rooms, changes=changes, feed=feed, tasks=tasks)
-        recovery = Recovery(
-            options,
-            store=store,
-            engines=engines,
-            hosts=hosts,
-            provisioner=provisioner,
-            runs=runs,
-            unfinished=partial(actions.replay, journal, runner),
-        )
-        status.remember(await start_up(recovery.steps()))
-        tasks.start_soon(inventory.after_start)
+        base = await _lay_foundations(stack, options)
+        live = await _bring_to_life(stack, options, base)
+        journaled = _Journaled(journal := StoreJournal(base.store), Runner(journal, options.crash), ActionRegistry())
+        inventory = _inventory(options, base)
+        status = _status(options, base, live, journaled, inventory)
+        live.tasks.start_soon(_end_at_once, status, live.pool)
+        work = _work(options, base, live, journaled)
+        status.remember(await start_up(_recovery(options, base, live, journaled, work).steps()))
+        live.tasks.start_soon(inventory.after_start)
         yield Services(
             system=status,
-            providers=Providers(plugins=plugins, engines=engines, toolchains=toolchains, gate=gate),
-            credentials=credentials,
-            rooms=rooms,
-            hosts=overrides,
-            approvals=Approvals(store=store, desk=hosts.desk),
-            runs=runs,
-            changes=changes,
-            reviews=reviews,
+            providers=Providers(plugins=base.plugins, engines=base.engines, toolchains=base.toolchains, gate=live.gate),
+            credentials=base.credentials,
+            rooms=work.rooms,
+            hosts=work.overrides,
+            approvals=Approvals(store=base.store, desk=live.hosts.desk),
+            runs=work.runs,
+            changes=work.changes,
+            reviews=work.reviews,
             inventory=inventory,
         )
+
+
+async def _lay_foundations(stack: AsyncExitStack, options: DaemonOptions) -> _Foundations:
+    """Open the store, then what is installed."""
+    identity = daemon_identity(options.app, files=options.files, ids=options.ids)
+    store = await stack.enter_async_context(
+        open_store(
+            options.database_url or options.app / layout.DATABASE,
+            files=options.files,
+            clock=options.clock,
+            daemon_id=identity,
+        )
+    )
+    plugins = await _plugins(options)
+    return _Foundations(
+        identity=identity,
+        store=store,
+        plugins=plugins,
+        engines=await _open_engines(stack, options),
+        credentials=_credentials(options, plugins),
+        toolchains=Toolchains(options.app, files=options.files, wheel_directory=options.wheel_directory),
+        feed=RoomFeed(store),
+        work_trees=WorkTrees(app=options.app, files=options.files),
+        provisioner=SessionProvisioner(
+            store=store, layout=Provisioner(options.app, files=options.files), clock=options.clock, ids=options.ids
+        ),
+    )
+
+
+async def _bring_to_life(stack: AsyncExitStack, options: DaemonOptions, base: _Foundations) -> _Living:
+    """Open the daemon's own tasks and the pool of live hosts. In the end the hosts go first, then the tasks."""
+    hosts = HostWorkers(
+        options,
+        store=base.store,
+        feed=base.feed,
+        plugins=base.plugins,
+        engines=base.engines,
+        credentials=base.credentials,
+        work_trees=base.work_trees,
+    )
+    tasks = await stack.enter_async_context(owned_tasks())
+    stack.callback(tasks.cancel_scope.cancel)
+    gate = StopGate()
+    pool = await stack.enter_async_context(worker_pool(hosts, leases=hosts.leases, gate=gate, limits=options.limits))
+    return _Living(tasks=tasks, gate=gate, hosts=hosts, pool=pool)
+
+
+def _inventory(options: DaemonOptions, base: _Foundations) -> SandboxInventory:
+    return SandboxInventory(
+        store=base.store,
+        engines=base.engines,
+        records=OwnerRecords(options.app, files=options.files),
+        clock=options.clock,
+        limits=options.limits,
+    )
+
+
+def _status(
+    options: DaemonOptions, base: _Foundations, live: _Living, journaled: _Journaled, inventory: SandboxInventory
+) -> SystemStatus:
+    return SystemStatus(
+        options,
+        identity=base.identity,
+        engines=base.engines,
+        plugins=base.plugins,
+        toolchains=base.toolchains,
+        credentials=base.credentials,
+        inventory=inventory,
+        leases=live.hosts.leases,
+        activities=Activities(store=base.store, pool=live.pool, gate=live.gate, runner=journaled.runner),
+    )
+
+
+def _rooms(options: DaemonOptions, base: _Foundations, live: _Living) -> Rooms:
+    resolver = Resolver(
+        plugins=base.plugins,
+        engines=base.engines,
+        toolchains=base.toolchains,
+        credentials=base.credentials,
+        app=options.app,
+        resources=options.resources,
+    )
+    return Rooms(
+        store=base.store,
+        feed=base.feed,
+        pool=live.pool,
+        leases=live.hosts.leases,
+        resolver=resolver,
+        allocator=Allocator(store=base.store, clock=options.clock, ids=options.ids),
+        provisioner=base.provisioner,
+        clock=options.clock,
+        gate=live.gate,
+    )
+
+
+def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: _Journaled) -> _Work:
+    """Build what acts on rooms; every journaled kind is registered when this returns."""
+    store, runner, actions = base.store, journaled.runner, journaled.actions
+    rooms = _rooms(options, base, live)
+    sources = StoredSources(store=store, engines=base.engines, work_trees=base.work_trees, clock=options.clock)
+    action = change_action(ChangeBuilder(options.app, files=options.files, crash=options.crash), sources)
+    actions.register(action)
+    overrides = HostOverrides(
+        store=store,
+        feed=base.feed,
+        engines=base.engines,
+        ownership=live.hosts.ownership,
+        kept_down=live.pool.kept_down,
+        runner=runner,
+        actions=actions,
+    )
+    changes = Changes(options.app, store=store, runner=runner, action=action, sources=sources, gate=live.gate)
+    return _Work(
+        rooms=rooms,
+        overrides=overrides,
+        changes=changes,
+        reviews=Reviews(options, store=store, feed=base.feed, runner=runner, actions=actions, rooms=rooms),
+        runs=Runs(store=store, rooms=rooms, changes=changes, feed=base.feed, tasks=live.tasks),
+    )
+
+
+def _recovery(options: DaemonOptions, base: _Foundations, live: _Living, journaled: _Journaled, work: _Work) -> Recovery:
+    return Recovery(
+        options,
+        store=base.store,
+        engines=base.engines,
+        hosts=live.hosts,
+        provisioner=base.provisioner,
+        runs=work.runs,
+        unfinished=partial(journaled.actions.replay, journaled.journal, journaled.runner),
+    )
 
 
 async def _plugins(options: DaemonOptions) -> ProviderManager:
