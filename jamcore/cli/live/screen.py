@@ -28,6 +28,8 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import TextArea
 
+from jamcore.cli.streams import writing
+
 REFRESH_S = 1.0
 """The status line counts seconds."""
 TYPED_ROWS = 8
@@ -174,8 +176,9 @@ class Screen:
 
     def _write(self, text: str) -> None:
         if text:
-            self._output.write_raw(text.replace("\n", "\r\n"))
-            self._output.flush()
+            with writing():
+                self._output.write_raw(text.replace("\n", "\r\n"))
+                self._output.flush()
 
     def _changed(self) -> None:
         self._more.set()
@@ -201,7 +204,7 @@ class Screen:
         return HSplit([open_window, self._area, status])
 
     def _open_text(self) -> StyleAndTextTuples:
-        opened = self.stream.open[-OPEN_ROWS * self._output.get_size().columns :]
+        opened = self.stream.open[-OPEN_ROWS * self._output.get_size().columns :].expandtabs()
         running = "\n".join(self._below.running())
         return [("", opened), ("", "\n" if opened and running else ""), ("class:running", running)]
 

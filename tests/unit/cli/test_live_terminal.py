@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +17,7 @@ import pytest
 
 from jamcore.cli.exits import Exit
 from jamcore.domain import layout
-from jamcore.testing.tmux import Tmux
+from jamcore.testing.tmux import POLL_S, WAIT_S, Tmux
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Jam
@@ -56,6 +58,17 @@ def last_lines(terminal: Tmux, count: int) -> list[str]:
     return [line.rstrip() for line in terminal.screen(history=False).splitlines() if line.strip()][-count:]
 
 
+def settles(terminal: Tmux, typed: str, status: str = "") -> None:
+    """Wait until the line to type in holds a text, with the status below it, and each is there once."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        shown = last_lines(terminal, 100)
+        if [typed] == shown[-2:-1] and shown[-1].startswith(status) and (typed == ">" or shown.count(typed) == 1):
+            return
+        assert time.monotonic() < deadline, "\n".join(shown)
+        time.sleep(POLL_S)
+
+
 def test_a_turn_as_a_person_sees_it(attach: Attach, room: str) -> None:
     """How the conversation stands, the message, the answer, the work on one line each, and at the bottom the status."""
     terminal = attach(room)
@@ -72,7 +85,7 @@ def test_a_turn_as_a_person_sees_it(attach: Attach, room: str) -> None:
         "  -a",
         "  +b",
     ]
-    assert last_lines(terminal, 2)[0] == ">"
+    settles(terminal, ">", f"{room} · idle")
     terminal.type("/show 1")
     terminal.expect("  line 39")
     assert "\x1b[32m  +b" in terminal.screen(colours=True)
@@ -90,7 +103,7 @@ def test_what_is_typed_stays_while_an_answer_streams(attach: Attach, room: str, 
     assert jam("say", room, "wait", "--detach").status == Exit.OK
     terminal.expect("echo: wait")
     terminal.expect("· working")
-    assert "> half a message" in last_lines(terminal, 2)[0]
+    settles(terminal, "> half a message", f"{room} · working")
     assert jam("room", "interrupt", room).status == Exit.OK
     terminal.expect("the turn was interrupted")
     terminal.type(" and the rest")
@@ -129,14 +142,12 @@ def test_a_resize_draws_anew(attach: Attach, room: str) -> None:
     terminal.expect("Resumed exactly")
     terminal.type("something that is being typed", enter=False)
     terminal.expect("something that is being typed")
+    typed = "> something that is being typed"
     for columns, rows in ((50, 12), (160, 50), (60, 15)):
         terminal.resize(columns, rows)
         terminal.type("!", enter=False)
-        terminal.expect("something that is being typed!")
-        typed, status = last_lines(terminal, 2)
-        assert typed.startswith("> something that is being typed!")
-        assert status.startswith(f"{room} · idle"[:columns])
-        assert terminal.screen(history=False).count("> something") == 1
+        typed += "!"
+        settles(terminal, typed, f"{room} · idle"[:columns])
     terminal.keys("C-c")
     terminal.type("hello")
     terminal.expect("echo: hello")
@@ -154,8 +165,7 @@ def test_ctrl_c_interrupts_the_turn_then_leaves(attach: Attach, room: str, jam: 
     terminal.expect("· idle ·")
     terminal.expect("> typed meanwhile")
     terminal.keys("C-c")
-    terminal.expect(f"{room} · idle")
-    assert last_lines(terminal, 2)[0] == ">"
+    settles(terminal, ">", f"{room} · idle")
     terminal.keys("C-c")
     assert terminal.status() == Exit.INTERRUPTED
     assert jam("room", "show", room, "--json").json["turns"][-1]["state"] == "interrupted"
@@ -209,7 +219,7 @@ def test_nothing_foreign_steers_the_screen(attach: Attach, room: str, jam: Jam) 
     terminal.type("evil")
     terminal.expect("\\x1b")
     terminal.expect("· idle ·")
-    assert last_lines(terminal, 2)[0] == ">"
+    settles(terminal, ">", f"{room} · idle")
     assert jam("room", "show", room, "--json").json["turns"][-1]["text"] == "evil"
 
 
@@ -253,3 +263,30 @@ def test_the_terminal_is_given_back(attach: Attach, room: str, keys: tuple[str, 
     modes = before[: before.index(f"{room}:")].split()
     assert "icanon" in modes
     assert after[after.index("speed") : after.index("over")].split() == modes
+
+
+def test_it_can_be_suspended(attach: Attach, room: str) -> None:
+    """Ctrl-Z gives the terminal to the shell; back again, what was typed is still there."""
+    terminal = attach(room, inside="set -m; {}; echo in the shell; fg; echo over")
+    terminal.expect("Resumed exactly")
+    terminal.type("typed before", enter=False)
+    terminal.expect("> typed before")
+    terminal.keys("C-z")
+    terminal.expect("in the shell")
+    terminal.expect("> typed before")
+    terminal.type(" and after")
+    terminal.expect("echo: typed before and after")
+    terminal.type("/quit")
+    terminal.expect("over")
+
+
+def test_a_terminal_that_goes_away_ends_it(attach: Attach, room: str) -> None:
+    """No process is left that reads from nowhere."""
+    terminal = attach(room)
+    terminal.expect("Resumed exactly")
+    descriptor = os.pidfd_open(terminal.pid)
+    try:
+        terminal.__exit__(None, None, None)
+        assert select.select([descriptor], [], [], WAIT_S)[0]
+    finally:
+        os.close(descriptor)
