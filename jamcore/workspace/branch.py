@@ -134,7 +134,9 @@ class Branches:
         Raises:
             BranchNameError, BranchCheckedOutError, BranchMovedError, BaseMissingError: It cannot be used.
         """
-        if _MISLEADING.match(branch) or not (await self._git("check-ref-format", f"refs/heads/{branch}")).ok:
+        if _MISLEADING.match(branch) or not branch.isprintable():  # invisible characters, too: a name must be what it looks like
+            raise BranchNameError(branch=branch)
+        if not (await self._git("check-ref-format", f"refs/heads/{branch}")).ok:
             raise BranchNameError(branch=branch)
         if base is not None and not (await self._git("cat-file", "-e", f"{base}^{{commit}}")).ok:
             raise BaseMissingError(repository=str(self._root), commit=base)

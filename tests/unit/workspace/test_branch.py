@@ -126,7 +126,8 @@ async def test_a_branch_that_is_checked_out_is_refused(branches: Branches, tree:
 
 
 @pytest.mark.parametrize(
-    "branch", ["-d", "a..b", "a b", "x.lock", "", "/", "a\x01", "@{-1}", "x/", "~1", "a:b", "HEAD", "refs/heads/x"]
+    "branch",
+    ["-d", "a..b", "a b", "x.lock", "", "/", "a\x01", "@{-1}", "x/", "~1", "a:b", "HEAD", "refs/heads/x", "a\0b", "a\u202eb"],
 )
 async def test_names_that_git_refuses(branches: Branches, tree: Path, git: Git, branch: str) -> None:
     """By type, and nothing is made: a branch HEAD would make every later word HEAD of that repository mean two things."""
