@@ -278,6 +278,8 @@ async def test_a_room_leaves_and_comes_back_while_the_other_goes_on(world: World
     await world.each(world.turn)
     await world.judge()
     assert (await world.client.stop(leaving.ref)).outcome == "left"
+    assert (await world.client.stop(leaving.ref)).outcome == "already-parked"
+    assert victims(world.daemon.pid) == before, "a second stop of one room ended the host of the other"
     last = await world.client.stop(staying.ref)
     assert last.outcome == "parked"
     assert last.room.host.state is HostState.PARKED
