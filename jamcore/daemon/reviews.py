@@ -20,7 +20,7 @@ from jamcore.daemon.rooms import Rooms
 from jamcore.domain import layout
 from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.changes import PATCH, ChangeDecision, ChangeRequest, Verdict
-from jamcore.domain.errors import ConflictError, FaultError, RefusalError
+from jamcore.domain.errors import ConflictError, FaultError, InvalidInputError, RefusalError
 from jamcore.domain.events import SessionNotice
 from jamcore.domain.limits import PATCH_BYTES
 from jamcore.domain.requests import AcceptRequest, RejectRequest, TurnRequest
@@ -285,6 +285,8 @@ class Reviews:
 
     async def _repository(self, judged: _Judged, request: AcceptRequest) -> Path:
         path, workspace = request.repository, judged.workspace
+        if path is not None and (not path.startswith("/") or "\0" in path):  # relative to what, the daemon cannot know
+            raise InvalidInputError(field="repository", problem="the path of a repository is absolute")
         if path is None and workspace.source is WorkspaceSource.DIRECT_HOST:
             raise ChangeInPlaceError(change=str(judged.change.id), directory=workspace.path or "")
         if path is None and workspace.path is None:

@@ -69,6 +69,9 @@ async def test_accepted_bytes_are_on_a_branch(
         await client.accept_change(ref, request.model_copy(update={"patch_sha256": "0" * 64}))
     with refused("branch.checked_out"):
         await client.accept_change(ref, request.model_copy(update={"branch": "main"}))
+    for nowhere in ("", "repo", "~/repo", f"{repo}\0"):
+        with refused("input.invalid"):
+            await client.accept_change(ref, request.model_copy(update={"repository": nowhere}))
     decision = await client.accept_change(ref, request)
     assert await client.accept_change(ref, request) == decision
     assert decision.branch is not None
