@@ -59,6 +59,7 @@ class Newcomer:
             "XDG_RUNTIME_DIR": str(self._private),
             "TMPDIR": str(self._private),
             "LANG": "C.UTF-8",
+            **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},  # where the Jam under test lies
             **more,
         }
         argv = (*within, sys.executable, "-P", "-m", "jamcore.cli.main", *words)
