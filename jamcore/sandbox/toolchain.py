@@ -191,7 +191,8 @@ class Toolchains:
         try:
             self._files.make_private(home)
             for left in home.glob(f"{_STAGING}*"):
-                self._files.remove_tree(left)  # of an attempt that was killed: the lock and the daemon's own keep others out
+                # Of an attempt that was killed: the lock and the daemon's own keep others out.
+                await anyio.to_thread.run_sync(self._files.remove_tree, left)
             self._files.make_private(staging)
             wheel = await self._find(provider, spec, digest, staging, progress)
             progress("unpacking")
