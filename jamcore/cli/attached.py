@@ -54,6 +54,7 @@ class Attached:
         self._ended: dict[UUID | None, str] = {}
         self._turn_ended = anyio.Event()
         self._ahead = False
+        self._caught_up = anyio.Event()
         self._asking = Asking(session, client, ref, watch=watch)
         self._guard = Interruptible(self._work, self._press)
 
@@ -129,11 +130,14 @@ class Attached:
         """Say how the conversation stands, once all that is past was shown."""
         if not self._output.json:
             self._output.note(*standing(await self._inspected(), ahead=self._ahead))
+        self._caught_up.set()
 
     async def _inspected(self) -> SessionInspection:
         return await self._client.inspect(self._ref)
 
     async def _answered(self) -> None:
+        """Wait until the past was shown, which is all that an empty pipe asks for, and each message answered."""
+        await self._caught_up.wait()
         while not self._mine <= self._ended.keys():
             self._turn_ended = anyio.Event()
             await self._turn_ended.wait()

@@ -12,6 +12,7 @@ HEAVY = (
     "sqlalchemy",
     "alembic",
     "aiohttp.web",
+    "prompt_toolkit",
     "jamcore.store",
     "jamcore.daemon",
     "jamcore.engines",

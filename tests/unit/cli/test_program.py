@@ -239,6 +239,40 @@ def test_messages_can_be_piped_into_a_room(home: Path, room: str) -> None:
     assert done.status == 0
 
 
+def test_a_pipe_is_told_how_its_messages_ended(home: Path, room: str) -> None:
+    """A turn that failed is a status of its own; as JSON each event is a line, and nothing else is."""
+    assert program(home, "attach", room, stdin=b"one\nfail\n").status == Exit.NOT_WELL
+    done = program(home, "attach", room, "--history", "0", "--json", stdin=b"two\n")
+    assert done.status == Exit.OK
+    assert [set(line) for line in done.lines] == [{"event"}] * len(done.lines)
+    assert done.err == ""
+
+
+def test_how_a_conversation_stands_is_said_on_a_pipe_too(home: Path, room: str) -> None:
+    """Beside the result; an input without a line shows the past and ends."""
+    assert program(home, "say", room, "earlier").status == Exit.OK
+    done = program(home, "attach", room)
+    assert "Resumed exactly (generation 2: restored from it)." in done.err
+    assert done.out == "echo: earlier\n"
+
+
+def test_a_pipe_loads_nothing_that_draws(home: Path, room: str) -> None:
+    """What draws a terminal costs a tenth of a second, and only a terminal that is talked at needs it."""
+    code = (
+        "import sys; from jamcore.cli.main import run; run(sys.argv[1:]); "
+        "print(sorted({'prompt_toolkit', 'rich'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, "attach", room],
+        env={**os.environ, "JAM_HOME": str(home)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "prompt_toolkit" not in done.stderr.splitlines()[-1]
+
+
 def test_notices_are_sentences(home: Path, room: str, jam: Jam) -> None:
     """A killed command is killed; why a room is parked is said once, with what brings it back, and only while it is parked."""
     parked = jam("say", room, "parked")
