@@ -297,6 +297,27 @@ async def test_in_an_idle_room(app: Path, begin: Begin, room: RoomView) -> None:
     await goes_on(app, "talk")
 
 
+async def test_how_the_conversation_stands_is_said_on_entry(app: Path, begin: Begin, room: RoomView) -> None:
+    """New, kept, parked with what brings it back, and after that resumed exactly, with the generation."""
+    del room
+    for said, typed in (
+        ("No conversation yet; the first message begins it.", "hello"),
+        ("kept in generation", "/stop"),
+        ("Parked: a message, or `jam resume talk`, resumes it exactly (generation", "hello"),
+        ("Resumed exactly (generation", "hello"),
+    ):
+        terminal = begin("attach", "talk", "--history", "0")
+        await shown(terminal, said)
+        terminal.type(typed)
+        await shown(terminal, "A message brings the room back." if typed == "/stop" else "Hello there.")
+        await shown(
+            terminal, "· parked ·" if typed == "/stop" else "· idle · codex in bubblewrap (isolation namespace) · generation"
+        )
+        terminal.keys("C-d")
+        assert await ended(terminal) == Exit.OK
+    await goes_on(app, "talk")
+
+
 async def test_while_a_program_is_installed(app: Path, tmp_path: Path, begin: Begin) -> None:
     """The installation goes on in the daemon, and ends with it."""
     with socket.create_server(("127.0.0.1", 0)) as registry:
