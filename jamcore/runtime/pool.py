@@ -6,8 +6,8 @@ is checkpointed and parked at the same time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 from uuid import UUID
@@ -17,7 +17,7 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from jamcore.domain.continuity import Checkpoint
-from jamcore.domain.errors import FaultError, JamError
+from jamcore.domain.errors import FaultError, JamError, RefusalError
 from jamcore.domain.limits import DEFAULTS, Limits
 from jamcore.runtime.gate import StopGate
 from jamcore.runtime.leases import Leases
@@ -35,6 +35,16 @@ class BringUpTimeoutError(FaultError):
 
     host: str
     limit_s: float
+
+
+@dataclass(eq=False)
+class StartGivenUpError(RefusalError):
+    """Somebody stopped the room while it was coming back; it is parked."""
+
+    code: ClassVar[str] = "runtime.start_given_up"
+    hint: ClassVar[str] = "Resume the room when you want it: nothing of it was lost."
+
+    host: str
 
 
 class WorkerFactory(Protocol):
@@ -100,6 +110,7 @@ class WorkerPool:
         self._starting: dict[UUID, anyio.Lock] = {}
         self._seating: dict[UUID, anyio.Lock] = {}
         self._parking: dict[UUID, _Parking] = {}
+        self._asked: dict[UUID, anyio.CancelScope] = {}
         self._log = structlog.get_logger("jam.pool")
 
     def get(self, host: UUID, session: UUID) -> HostWorker | None:
@@ -130,11 +141,16 @@ class WorkerPool:
         async with self._seating.setdefault(session, anyio.Lock()):
             if worker := self.get(host, session):
                 return worker
-            with self._gate.until_stop("bring a room back"):
+            with self._gate.until_stop("bring a room back"), self._until_left(host, session):
                 return await self._start(host, session)
 
     async def leave(self, host: UUID, session: UUID) -> Checkpoint | None:
-        """Give the session's seat back and return the checkpoint that was made; one that has no seat is fine."""
+        """Give the session's seat back and return the checkpoint that was made; one that has no seat is fine.
+
+        A session that is still coming back is given up: whoever asked for it is told so.
+        """
+        if asked := self._asked.get(session):
+            asked.cancel()
         async with self._seating.setdefault(session, anyio.Lock()):
             worker = self._workers.get(host)
             return await worker.leave(session) if worker else None
@@ -159,6 +175,22 @@ class WorkerPool:
                 tasks.start_soon(self.stop, host)
         for parking in self._parking.values():
             parking.scope.cancel()  # the daemon's end: the engine's own, or the next life's fence, sees to the sandbox
+
+    @contextmanager
+    def _until_left(self, host: UUID, session: UUID) -> Iterator[None]:
+        """Run the block unless somebody stops the room meanwhile; a stop cancels it, and its finalisers run as after any cancellation.
+
+        Raises:
+            StartGivenUpError: It was stopped.
+        """
+        with anyio.CancelScope() as scope:
+            self._asked[session] = scope
+            try:
+                yield
+            finally:
+                del self._asked[session]
+        if scope.cancelled_caught:
+            raise StartGivenUpError(host=str(host))
 
     async def _start(self, host: UUID, session: UUID) -> HostWorker:
         limit_s = self._limits.bring_up_s

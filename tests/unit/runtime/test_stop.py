@@ -17,7 +17,7 @@ from jamcore.domain.limits import DEFAULTS, Limits
 from jamcore.runtime.bringup import BringUp
 from jamcore.runtime.gate import DaemonStoppingError, StopGate
 from jamcore.runtime.leases import Leases
-from jamcore.runtime.pool import BringUpTimeoutError, WorkerPool, worker_pool
+from jamcore.runtime.pool import BringUpTimeoutError, StartGivenUpError, WorkerPool, worker_pool
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.turns import TurnRunner
 from jamcore.runtime.worker import HostWorker
@@ -160,6 +160,24 @@ async def test_a_host_that_is_not_even_made_keeps_no_stop_waiting() -> None:
             await asked.wait()
             await pool.stop_all()
     assert told == ["daemon.stopping"]
+
+
+async def test_a_room_that_is_coming_back_can_be_stopped() -> None:
+    """Whoever asked for it is told that it was given up; the sandbox is parked; nobody waits for the bound of a bring-up."""
+    host, told = Host(starting=anyio.sleep_forever), list[str]()
+
+    async def asked(pool: Any) -> None:  # noqa: ANN401 - a pool
+        with pytest.raises(StartGivenUpError) as error:
+            await pool.start(ONE, ONE)
+        told.append(error.value.code)
+
+    with anyio.fail_after(HANG_S):
+        async with pool_of({ONE: host}) as pool, anyio.create_task_group() as tasks:
+            tasks.start_soon(asked, pool)
+            await host.begun.wait()
+            assert await pool.leave(ONE, ONE) is None
+    assert told == ["runtime.start_given_up"]
+    assert [word for word in host.said if word in ("starting", "parked")] == ["starting", "parked"]
 
 
 @pytest.mark.guarantee("START-4")
