@@ -83,7 +83,7 @@ HOOK_S = 5.0
 """One decision of a plugin: hooks are pure, so seconds mean that it hangs."""
 HOOK_ASYNC_S = 30.0
 """One asynchronous hook: it may look at a file or ask a local program, never start the provider."""
-PLUGIN_IMPORT_S = 30.0
+PLUGIN_IMPORT_S = 15.0
 """Importing and constructing one plugin: a cold disk takes seconds, a hang must not stop the daemon."""
 TOOLCHAIN_INSTALL_S = 1800.0
 """Getting a provider's pinned program: hundreds of MiB over a slow line."""

@@ -35,13 +35,16 @@ class EngineRegistry:
             blocked: Names that are reported and never imported.
             found: Entry points to use instead of the installed ones.
         """
-        for name, same in by_name(installed((GROUP,)) if found is None else found).items():
+        names = by_name(installed((GROUP,)) if found is None else found)
+        wanted = [same[0] for name, same in names.items() if len(same) == 1 and name not in blocked]
+        made = await construct(wanted, limit_s=self._import_limit_s)
+        for name, same in names.items():
             if name in blocked:
                 self._reports += [_report(each, "blocked") for each in same]
             elif len(same) > 1:
                 self._reports += [_report(each, "broken", claimed_by(same)) for each in same]
             else:
-                self._reports.append(await self._load(same[0]))
+                self._reports.append(await self._load(same[0], made[same[0]]))
 
     def plugins(self) -> Mapping[str, EnginePlugin]:
         """Return the loaded ones by name."""
@@ -51,15 +54,14 @@ class EngineRegistry:
         """Return what became of each, in the order of their names."""
         return tuple(self._reports)
 
-    async def _load(self, found: Found) -> PluginReport:
+    async def _load(self, found: Found, plugin: object) -> PluginReport:
+        if isinstance(plugin, Raised):
+            return _report(found, "broken", f"{found.entry.value}: {plugin}")
         try:
-            plugin = await construct(found, limit_s=self._import_limit_s)
-            if isinstance(plugin, Raised):
-                return _report(found, "broken", f"{found.entry.value}: {plugin}")
             # Also reading an attribute runs an author's code.
             problems = await call_bounded(lambda: _problems(found.name, plugin), limit_s=self._look_limit_s)
         except TimeoutError:
-            return _report(found, "broken", "importing it or looking at it did not come to an end")
+            return _report(found, "broken", f"looking at it took longer than {self._look_limit_s:g} s")
         if isinstance(problems, Raised):
             return _report(found, "broken", f"cannot be looked at: {problems}")
         if problems:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 
+import anyio
+
 from jamcore.system.foreign import Raised, call_bounded
 
 
@@ -62,16 +64,29 @@ def claimed_by(same: Iterable[Found]) -> str:
     return f"the name {found[0].name!r} is claimed by " + " and ".join(each.origin for each in found)
 
 
-async def construct(found: Found, *, limit_s: float) -> object | Raised:
-    """Import an entry point's class and make one, in a thread and for a bounded time; what it raises is returned.
+async def construct(found: Iterable[Found], *, limit_s: float) -> Mapping[Found, object | Raised]:
+    """Import the class of each and make one, all side by side in threads, so that those that hang cost one limit together.
+
+    What one raises is returned in its place, a :class:`TimeoutError` for one that was not done within ``limit_s`` seconds; its thread is
+    left behind.
 
     Raises:
-        TimeoutError: It was not done within ``limit_s`` seconds; the thread is left behind.
         KeyboardInterrupt: A person wants to stop.
     """
-    made = await call_bounded(partial(_construct, found.entry), limit_s=limit_s)
-    if isinstance(made, Raised) and isinstance(made.error, KeyboardInterrupt):
-        raise made.error
+    made: dict[Found, object | Raised] = {}
+
+    async def one(each: Found) -> None:
+        try:
+            made[each] = await call_bounded(partial(_construct, each.entry), limit_s=limit_s)
+        except TimeoutError:
+            made[each] = Raised(TimeoutError(f"importing it took longer than {limit_s:g} s"))
+
+    async with anyio.create_task_group() as tasks:
+        for each in found:
+            tasks.start_soon(one, each)
+    for answer in made.values():
+        if isinstance(answer, Raised) and isinstance(answer.error, KeyboardInterrupt):
+            raise answer.error
     return made
 
 

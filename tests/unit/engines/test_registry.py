@@ -17,7 +17,7 @@ ODD = "from jamcore.engines.bubblewrap import BubblewrapEnginePlugin as Real\n\n
 MODULES = {
     "imports": ("import a_module_that_nobody_has", "raised ModuleNotFoundError"),
     "exits": ("raise SystemExit(3)", "raised SystemExit: 3"),
-    "hangs": ("import threading\nthreading.Event().wait()", "did not come to an end"),
+    "hangs": ("import threading\nthreading.Event().wait()", "importing it took longer than"),
     "newer": (ODD.format(name="newer", body="api_version = (99, 0)"), "written for plugin interface 99.x"),
     "unversioned": (ODD.format(name="unversioned", body="api_version = '1.0'"), "has no api_version"),
     "abilities": (ODD.format(name="abilities", body="abilities = ['freeze']"), "no frozen set of abilities"),
