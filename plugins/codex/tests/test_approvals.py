@@ -216,3 +216,12 @@ def test_only_this_once_or_no_is_ever_said() -> None:
     with pytest.raises(RemoteError):
         reply(PERMISSIONS, wanted, DENY)
     assert permissions("i", wanted).detail == '{"network": {"enabled": true}}'
+
+
+def test_what_nobody_could_see_whole_is_not_granted() -> None:
+    """A grant whose words were cut is denied, whatever the answer; one that was shown whole is granted as it is."""
+    shown: dict[str, object] = {"permissions": {"fileSystem": {"write": ["/a"]}}}
+    hidden: dict[str, object] = {"permissions": {"fileSystem": {"write": ["/" + "a" * EVENT_TEXT, "/etc"]}}}
+    assert reply(PERMISSIONS, shown, ApprovalAnswer.ALLOW)["permissions"] == shown["permissions"]
+    with pytest.raises(RemoteError):
+        reply(PERMISSIONS, hidden, ApprovalAnswer.ALLOW)

@@ -132,10 +132,13 @@ def change(item: str, params: Params, changes: object) -> ApprovalRequested:
 
 def permissions(item: str, params: Params) -> ApprovalRequested:
     """Return the event for more permissions, which Codex's own sandbox would need and Jam's does not know."""
-    detail = text(json.dumps(params.get("permissions"), sort_keys=True))
     return ApprovalRequested(
-        item=item, subject="other", detail=detail, preview=_lines(("because", text(params.get("reason"), 4096)))
+        item=item, subject="other", detail=_wanted(params), preview=_lines(("because", text(params.get("reason"), 4096)))
     )
+
+
+def _wanted(params: Params) -> str:
+    return text(json.dumps(params.get("permissions"), sort_keys=True))
 
 
 def reply(method: str, params: Params, answer: ApprovalAnswer) -> dict[str, object]:
@@ -147,7 +150,7 @@ def reply(method: str, params: Params, answer: ApprovalAnswer) -> dict[str, obje
     allowed = answer is ApprovalAnswer.ALLOW
     if method != PERMISSIONS:
         return {"decision": "accept" if allowed else "decline"}
-    if not allowed:
+    if not allowed or _wanted(params).endswith(CUT):  # nobody saw all of what would be granted
         raise RemoteError(REFUSED, "denied")
     return {"permissions": params.get("permissions") or {}, "scope": "turn"}
 
