@@ -20,6 +20,7 @@ Made by `python -m jamcore.testing.engines --write` from the suite; do not edit.
 from jamcore.testing.engines import EngineSuite
 from my_engine import MyEnginePlugin
 
+
 class TestEngine(EngineSuite):
     plugin = MyEnginePlugin
 ```
