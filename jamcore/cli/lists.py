@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jamcore.cli.listing import Item, Listing
 from jamcore.cli.output import Row
-from jamcore.cli.words import SHORT_ID, engine_word, room_word, shortened
+from jamcore.cli.words import SHORT_ID, engine_word, room_word, shortened, turn_word
 
 
 def _room(item: Item) -> Row:
@@ -15,7 +15,7 @@ def _room(item: Item) -> Row:
         host["provider"],
         engine_word(host["engine"], item["isolation"]),
         room_word(busy=item["busy"], live=item["live"], not_parked=item["not_parked"]),
-        turn["state"] if turn else None,
+        turn_word(turn["state"], live=item["live"]) if turn else None,
         shortened(turn["text"]) if turn else None,
     )
 

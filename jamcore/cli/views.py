@@ -10,7 +10,7 @@ from jamcore.cli.output import Output
 from jamcore.cli.words import SHORT_ID, room_word, shortened
 from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Placement
-from jamcore.domain.changes import PATCH, ChangeDecision, ChangeRequest, Verdict
+from jamcore.domain.changes import ChangeDecision, ChangeRequest, Verdict
 from jamcore.domain.requests import RoomView
 from jamcore.domain.resources import limits_in_words
 from jamcore.domain.sandboxes import Resources
@@ -109,8 +109,3 @@ def show_change(output: Output, change: ChangeRequest, decision: ChangeDecision 
     for path in change.paths:
         flags = f"   ! {', '.join(path.flags)}" if path.flags else ""
         output.line(f"  {path.change:<12} {path.path}{flags}", "yellow" if flags else "")
-
-
-def patch_digest(change: ChangeRequest) -> str:
-    """Return the SHA-256 of a change request's patch as its own record names it; empty when it names none."""
-    return next((file.sha256 for file in change.files if file.name == PATCH), "")

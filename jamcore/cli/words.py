@@ -14,6 +14,11 @@ def room_word(*, busy: bool, live: bool, not_parked: str = "") -> str:
     return "working" if busy else "live" if live else "not parked yet" if not_parked else "parked"
 
 
+def turn_word(state: str, *, live: bool) -> str:
+    """Return how a turn stands. What ran when its room went down is in doubt until the room is used again."""
+    return "in doubt" if state == "running" and not live else state
+
+
 def engine_word(engine: str, isolation: str) -> str:
     """Return a room's engine for a list, with the warning that fits there."""
     return f"{engine} (no isolation)" if isolation == NO_ISOLATION else engine

@@ -9,13 +9,13 @@ from anyio import to_thread
 
 from jamcore.daemon.views import room_records
 from jamcore.domain import layout
-from jamcore.domain.changes import PATCH, ChangeDecision, ChangeRequest
+from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.requests import ChangeView
 from jamcore.journal.runner import Runner
 from jamcore.journal.steps import Action
 from jamcore.runs.change_action import ChangeIntent, ChangeSources
-from jamcore.runs.change_request import read_packaged
+from jamcore.runs.change_request import read_patch
 from jamcore.runtime.gate import StopGate
 from jamcore.store import Repos, Store
 
@@ -67,13 +67,17 @@ class Changes:
         return await self._store.read(lambda repos: tuple(repos.changes.list()))
 
     async def show(self, ref: str) -> ChangeView:
-        """Return one with its patch. What a terminal may show of it is the client's to escape; here the bytes become text."""
+        """Return one with its patch. What a terminal may show of it is the client's to escape; here the bytes become text.
+
+        Raises:
+            ChangePackageError, PatchChangedError: The patch is not there, or not the one that was made.
+        """
         change, decision = await self._store.read(lambda repos: _judged(repos, ref))
         directory = self._app / layout.change(change.id)
 
         def read() -> tuple[str, bool]:
-            head = read_packaged(directory, PATCH, limit=SHOWN_BYTES + 1)
-            return head[:SHOWN_BYTES].decode("utf-8", errors="backslashreplace"), len(head) > SHOWN_BYTES
+            data = read_patch(directory, change.id, digest=change.patch_sha256)
+            return data[:SHOWN_BYTES].decode("utf-8", errors="backslashreplace"), len(data) > SHOWN_BYTES
 
         patch, truncated = await to_thread.run_sync(read)
         return ChangeView(change=change, directory=str(directory), patch=patch, patch_truncated=truncated, decision=decision)

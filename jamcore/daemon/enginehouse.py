@@ -58,6 +58,9 @@ class EngineHouse:
         if name in self._broken:
             raise EngineUnavailableError(engine=name, reason=self._broken[name])
         if name not in self._engines:
+            for report in self._reports:
+                if report.name == f"{name} (engine)" and report.state != "loaded":
+                    raise EngineUnavailableError(engine=name, reason="; ".join((report.state, *report.violations))[:400])
             known = ", ".join(self._engines) or "none"
             raise EngineUnavailableError(engine=name[:64], reason=f"not installed; installed: {known}")
         return self._engines[name]

@@ -19,16 +19,15 @@ from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.rooms import Rooms
 from jamcore.domain import layout
 from jamcore.domain.cells import WorkspaceSource
-from jamcore.domain.changes import PATCH, ChangeDecision, ChangeRequest, Verdict
-from jamcore.domain.errors import ConflictError, FaultError, InvalidInputError, RefusalError
+from jamcore.domain.changes import ChangeDecision, ChangeRequest, Verdict
+from jamcore.domain.errors import ConflictError, InvalidInputError, RefusalError
 from jamcore.domain.events import SessionNotice
-from jamcore.domain.limits import PATCH_BYTES
 from jamcore.domain.requests import AcceptRequest, RejectRequest, TurnRequest
 from jamcore.domain.sessions import SessionWorkspace
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner, read_record
 from jamcore.runs.accept_action import KIND, AcceptIntent, accept_action, decision_of
-from jamcore.runs.change_request import EVIDENCE, ChangePackageError, Evidence, read_packaged
+from jamcore.runs.change_request import EVIDENCE, ChangePackageError, Evidence, read_packaged, read_patch
 from jamcore.runtime.feed import RoomFeed
 from jamcore.store import Repos, Store
 from jamcore.workspace.branch import Branches, person
@@ -36,18 +35,6 @@ from jamcore.workspace.repository import inspect_repository
 
 SUBJECT_CHARACTERS = 72
 """Of a commit's first line: what git's own tools show whole."""
-
-
-@dataclass(eq=False)
-class PatchChangedError(FaultError):
-    """The patch on the disk is not the one that was reviewed; nothing was applied."""
-
-    code: ClassVar[str] = "change.patch_changed"
-    hint: ClassVar[str] = "Look at the change request again with `jam change show`: its files were changed after it was made."
-
-    change: str
-    reviewed: str
-    found: str
 
 
 @dataclass(eq=False)
@@ -122,12 +109,7 @@ class PackagedSources:
         self._feed.announce(room)
 
     def _read(self, intent: AcceptIntent) -> bytes:
-        # One byte more than any patch has: another file is then another digest, not gigabytes in memory.
-        data = read_packaged(self._app / layout.change(intent.change_id), PATCH, limit=PATCH_BYTES + 1)
-        found = hashlib.sha256(data).hexdigest()
-        if found != intent.patch_sha256:
-            raise PatchChangedError(change=str(intent.change_id), reviewed=intent.patch_sha256, found=found)
-        return data
+        return read_patch(self._app / layout.change(intent.change_id), intent.change_id, digest=intent.patch_sha256)
 
 
 class Reviews:
@@ -251,7 +233,7 @@ class Reviews:
         return decision
 
     def _require_reviewed(self, change: ChangeRequest, digest: str) -> None:
-        made = next((file.sha256 for file in change.files if file.name == PATCH), "none")
+        made = change.patch_sha256 or "none"
         if made != digest:
             raise ConflictError(kind="change request", ref=str(change.id), problem=f"its patch is {made}, another one was reviewed")
 

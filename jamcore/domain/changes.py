@@ -59,6 +59,11 @@ class ChangeRequest(Record):
     skipped: tuple[str, ...] = ()
     created_at: datetime
 
+    @property
+    def patch_sha256(self) -> str:
+        """Digest of the patch; empty in a package that names none."""
+        return next((file.sha256 for file in self.files if file.name == PATCH), "")
+
 
 class Verdict(StrEnum):
     """What a reviewer said of a change request; said once."""

@@ -45,6 +45,18 @@ class ChangePackageError(FaultError):
     problem: str
 
 
+@dataclass(eq=False)
+class PatchChangedError(FaultError):
+    """The patch on the disk is not the one that the change request was made with; it is neither shown nor applied."""
+
+    code: ClassVar[str] = "change.patch_changed"
+    hint: ClassVar[str] = "Somebody changed the file after it was made: make another change request with `jam change new`."
+
+    change: str
+    made: str
+    found: str
+
+
 class CommandEvidence(Record):
     """One command that the agent ran, as the provider reported it."""
 
@@ -192,6 +204,21 @@ def read_packaged(directory: Path, name: str, *, limit: int) -> bytes:
             return stream.read(limit)
     except OSError as error:
         raise ChangePackageError(change=directory.name, problem=f"{name}: {error.strerror}") from error
+
+
+def read_patch(directory: Path, change: UUID, *, digest: str) -> bytes:
+    """Return the patch of a package if it still has its digest: what is shown and what is applied are the same bytes.
+
+    Raises:
+        ChangePackageError: It is not there.
+        PatchChangedError: It is another one.
+    """
+    # One byte more than any patch has: another file is then another digest, not gigabytes in memory.
+    data = read_packaged(directory, PATCH, limit=PATCH_BYTES + 1)
+    found = hashlib.sha256(data).hexdigest()
+    if found != digest:
+        raise PatchChangedError(change=str(change), made=digest, found=found)
+    return data
 
 
 def describe_all(changes: tuple[RawChange, ...], patch: bytes) -> tuple[ChangedPath, ...]:

@@ -187,6 +187,8 @@ async def test_other_bytes_than_the_reviewed_ones_are_refused(
     whole = (package / PATCH).read_bytes()
     (package / PATCH).write_bytes(whole.replace(b"spaces", b"spacey"))
     with refused("change.patch_changed"):
+        await client.change(str(change.id))
+    with refused("change.patch_changed"):
         await client.accept_change(str(change.id), request)
     (package / PATCH).write_bytes(whole)
     evidence = package / "evidence.json"

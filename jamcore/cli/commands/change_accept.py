@@ -10,7 +10,6 @@ import typer
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import ChangeArgument, DirectoryOption, JsonOption, PatchDigestOption
-from jamcore.cli.views import patch_digest
 from jamcore.domain.requests import AcceptRequest
 
 
@@ -44,7 +43,7 @@ def command(
             view = await client.change(change)
             request = AcceptRequest(
                 id=session.ids.uuid(),
-                patch_sha256=patch_sha256 or patch_digest(view.change),
+                patch_sha256=patch_sha256 or view.change.patch_sha256,
                 branch=branch,
                 repository=str(repo.absolute()) if repo else None,
                 author=author,

@@ -9,7 +9,6 @@ import typer
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import ChangeArgument, DirectoryOption, JsonOption, PatchDigestOption
-from jamcore.cli.views import patch_digest
 from jamcore.domain.requests import RejectRequest
 
 
@@ -28,7 +27,7 @@ def command(
         view = await client.change(change)
         request = RejectRequest(
             id=session.ids.uuid(),
-            patch_sha256=patch_sha256 or patch_digest(view.change),
+            patch_sha256=patch_sha256 or view.change.patch_sha256,
             reason=why,
             turn_id=None if quietly else session.ids.uuid(),
         )

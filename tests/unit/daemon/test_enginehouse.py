@@ -11,6 +11,7 @@ import pytest
 
 from jamcore.daemon.enginehouse import EngineHouse, open_engines
 from jamcore.domain.cells import Ability
+from jamcore.domain.providers import PluginReport
 from jamcore.domain.sandboxes import EngineHealth, EngineUnavailableError, Finding, Isolation
 from jamcore.engines.port import Engine, EngineContext, EnginePlugin
 from jamcore.engines.registry import EngineRegistry
@@ -154,3 +155,21 @@ async def test_what_is_shown_as_chosen_is_what_is_chosen() -> None:
                 except EngineUnavailableError:
                     chosen = []
                 assert [view.name for view in await made.views() if view.default] == chosen
+
+
+@pytest.mark.guarantee("CAP-1", "PLUG-1")
+async def test_an_engine_that_was_not_loaded_says_why() -> None:
+    """Blocked by a person or broken is not the same as never installed."""
+    reports = (
+        PluginReport("quiet (engine)", "quiet-engine", "1.0", "blocked"),
+        PluginReport("odd (engine)", "odd-engine", "2.0", "broken", ("raised SystemExit: 3",)),
+    )
+    made = EngineHouse({}, preferred=None, reports=reports)
+    for name, words in (
+        ("quiet", "blocked"),
+        ("odd", "broken; raised SystemExit: 3"),
+        ("nobody", "not installed; installed: none"),
+    ):
+        with pytest.raises(EngineUnavailableError) as refused:
+            await made.choose(name)
+        assert refused.value.reason == words
