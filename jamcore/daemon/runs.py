@@ -20,6 +20,8 @@ from jamcore.store import Repos, Store
 
 ENDED = frozenset({TurnState.CAPTURED, TurnState.INTERRUPTED, TurnState.FAILED, TurnState.CUT})
 """A completed turn is waited for until it is captured: only then is it safe."""
+LOOKED_AT = 256
+"""Events of a room that are looked at for what was said already."""
 CAPTURE_WAIT_S = 60.0
 """How long that wait is at the most: a checkpoint that is refused, or a provider without any, must not keep a run open for ever."""
 
@@ -90,12 +92,23 @@ class Runs:
         log = structlog.get_logger("jam.runs")
         try:
             notice = await self._build(run)
-            await self._feed.append(run.room_id, run.turn_id, [notice])
+            await self._say(run, notice)
             await self._park(run)
         except Exception as error:  # noqa: BLE001 - the top of a task
             log.error("run not finished", room=str(run.room_id), error=str(error))  # noqa: TRY400 - start-up takes it up again
         finally:
             self._finishing.discard(run.room_id)
+
+    async def _say(self, run: Run, notice: SessionNotice) -> None:
+        """Tell the room, unless its last words about this run were the same: each start takes up a run that could not be finished."""
+
+        def last(repos: Repos) -> SessionNotice | None:
+            events = repos.events.after(run.room_id, max(0, repos.events.last_seq(run.room_id) - LOOKED_AT), LOOKED_AT)
+            said = [event.payload for event in events if event.turn_id == run.turn_id and isinstance(event.payload, SessionNotice)]
+            return said[-1] if said else None
+
+        if await self._store.read(last) != notice:
+            await self._feed.append(run.room_id, run.turn_id, [notice])
 
     async def _park(self, run: Run) -> None:
         """Park the room, unless a person went on in it meanwhile: their turn is not the run's to interrupt."""

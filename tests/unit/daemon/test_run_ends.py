@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -24,6 +25,12 @@ class Rooms:
 
     last: UUID
     stopped: list[str] = field(default_factory=list)
+    said: list[SessionNotice] = field(default_factory=list)
+
+    async def read(self, look: Callable[[Any], object]) -> object:
+        """Be the store of the room's events."""
+        events = [SimpleNamespace(turn_id=OBJECTIVE, payload=notice) for notice in self.said]
+        return look(SimpleNamespace(events=SimpleNamespace(after=lambda *_: events, last_seq=lambda _: len(events))))
 
     async def get(self, _ref: str) -> object:
         """See :class:`jamcore.daemon.rooms.Rooms`."""
@@ -33,8 +40,9 @@ class Rooms:
         """See :class:`jamcore.daemon.rooms.Rooms`."""
         self.stopped.append(ref)
 
-    async def append(self, _room: UUID, _turn: UUID, _payloads: object) -> None:
+    async def append(self, _room: UUID, _turn: UUID, payloads: list[SessionNotice]) -> None:
         """See :class:`jamcore.runtime.feed.RoomFeed`."""
+        self.said.extend(payloads)
 
 
 @pytest.mark.guarantee("RUN-1")
@@ -44,7 +52,7 @@ async def test_a_room_in_which_a_person_goes_on_is_not_parked(
 ) -> None:
     """The change request may take a while, also after a restart; whoever talks in the room then keeps it."""
     rooms: Any = Rooms(last)
-    runs = Runs(store=cast("Any", None), rooms=rooms, changes=cast("Any", None), feed=rooms, tasks=cast("Any", None))
+    runs = Runs(store=rooms, rooms=rooms, changes=cast("Any", None), feed=rooms, tasks=cast("Any", None))
 
     async def built(_run: Run) -> SessionNotice:
         return SessionNotice(code="run.change-request", detail="it is there")
@@ -52,3 +60,18 @@ async def test_a_room_in_which_a_person_goes_on_is_not_parked(
     monkeypatch.setattr(runs, "_build", built)
     await runs._finish(Run(room_id=ROOM, turn_id=OBJECTIVE, change_id=UUID(int=4), objective="Do it"))
     assert rooms.stopped == stopped
+
+
+async def test_what_was_said_of_a_run_is_not_said_at_every_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that cannot be finished is tried again by each start; its room hears of it once, and of what is new."""
+    rooms: Any = Rooms(OBJECTIVE)
+    runs = Runs(store=rooms, rooms=rooms, changes=cast("Any", None), feed=rooms, tasks=cast("Any", None))
+    details = iter(("no disk", "no disk", "no disk", "no git"))
+
+    async def refused(_run: Run) -> SessionNotice:
+        return SessionNotice(code="run.no-change-request", detail=next(details))
+
+    monkeypatch.setattr(runs, "_build", refused)
+    for _ in range(4):
+        await runs._finish(Run(room_id=ROOM, turn_id=OBJECTIVE, change_id=UUID(int=4), objective="Do it"))
+    assert [notice.detail for notice in rooms.said] == ["no disk", "no git"]
