@@ -22,6 +22,9 @@ RoomArgument = Annotated[
 ChangeArgument = Annotated[
     str, typer.Argument(metavar="CHANGE", help="A change request's id, or 8 or more characters of its beginning or end.")
 ]
+CheckpointArgument = Annotated[
+    str, typer.Argument(metavar="CHECKPOINT", help="A checkpoint's id, or 8 or more characters of its beginning or end.")
+]
 PatchDigestOption = Annotated[
     str | None,
     typer.Option(

@@ -8,12 +8,19 @@ from aiohttp import web
 from jamcore.control.errors import DOORKEEPER, OWNER, errors, owner, stamp
 from jamcore.control.loopback import Doorkeeper
 from jamcore.control.openapi import document
-from jamcore.control.routes import approvals, changes, hosts, rooms, system
+from jamcore.control.routes import approvals, changes, checkpoints, hosts, rooms, system
 from jamcore.control.routes.route import SERVICES, TEXT_BODY, AnyRoute, StreamRoute
 from jamcore.control.streams import STOPPING
 from jamcore.daemon.services import Services
 
-ROUTES: tuple[AnyRoute, ...] = (*system.ROUTES, *rooms.ROUTES, *hosts.ROUTES, *approvals.ROUTES, *changes.ROUTES)
+ROUTES: tuple[AnyRoute, ...] = (
+    *system.ROUTES,
+    *rooms.ROUTES,
+    *hosts.ROUTES,
+    *approvals.ROUTES,
+    *changes.ROUTES,
+    *checkpoints.ROUTES,
+)
 OPENAPI_PATH = "/v1/openapi.json"
 
 

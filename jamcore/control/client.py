@@ -27,6 +27,7 @@ from jamcore.control.schemas import (
     Accepted,
     CellList,
     ChangeList,
+    CheckpointList,
     CredentialList,
     EngineList,
     ErrorBody,
@@ -39,6 +40,7 @@ from jamcore.control.sse import ServerEvent, read_events
 from jamcore.control.versions import API_HEADER, API_VERSION, jam_version
 from jamcore.control.wire import Answer, Request, exchange
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
+from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.errors import InvalidInputError, JamError
 from jamcore.domain.events import RoomEvent
 from jamcore.domain.ownership import Reconciliation
@@ -48,6 +50,9 @@ from jamcore.domain.requests import (
     CellRow,
     ChangeBuildRequest,
     ChangeView,
+    CheckpointDiff,
+    CheckpointVerdict,
+    CheckpointView,
     CredentialRow,
     DoctorReport,
     EngineView,
@@ -204,6 +209,22 @@ class JamClient:
             await anyio.sleep(RECONNECT_PAUSE_S)
 
     # ----------------------------------------------------------------------------------------------------------------- hosts
+
+    async def checkpoints(self, ref: str) -> tuple[Checkpoint, ...]:
+        """List the generations of a room's host, newest first."""
+        return (await self._ask(CheckpointList, _room(ref, "checkpoints"))).items
+
+    async def checkpoint(self, ref: str) -> CheckpointView:
+        """Return one generation with what it holds."""
+        return await self._ask(CheckpointView, f"/v1/checkpoints/{_quoted(ref)}")
+
+    async def verify_checkpoint(self, ref: str) -> CheckpointVerdict:
+        """Read one generation whole and say whether it is sound."""
+        return await self._ask(CheckpointVerdict, f"/v1/checkpoints/{_quoted(ref)}/verify")
+
+    async def diff_checkpoints(self, older: str, newer: str) -> CheckpointDiff:
+        """Return what lies between two generations of one host."""
+        return await self._ask(CheckpointDiff, f"/v1/checkpoints/{_quoted(older)}/diff/{_quoted(newer)}")
 
     async def reconcile(self) -> Reconciliation:
         """Look at all sandboxes and markers now."""

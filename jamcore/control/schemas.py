@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
+from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.records import Record
 from jamcore.domain.requests import CellRow, CredentialRow, EngineView, ProviderView, RoomView
 from jamcore.domain.sessions import Turn
@@ -65,6 +66,12 @@ class CredentialList(Record):
     """Credentials by name, never their text."""
 
     items: tuple[CredentialRow, ...]
+
+
+class CheckpointList(Record):
+    """Generations, newest first."""
+
+    items: tuple[Checkpoint, ...]
 
 
 class ChangeList(Record):

@@ -16,6 +16,7 @@ from jamcore.daemon.activity import Activities
 from jamcore.daemon.approvals import Approvals
 from jamcore.daemon.change_sources import StoredSources
 from jamcore.daemon.changes import Changes
+from jamcore.daemon.checkpoints import Checkpoints
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse, open_engines
 from jamcore.daemon.host_overrides import HostOverrides
@@ -128,6 +129,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             changes=work.changes,
             reviews=work.reviews,
             inventory=inventory,
+            checkpoints=Checkpoints(options.app, store=base.store, files=options.files),
         )
 
 

@@ -10,12 +10,16 @@ from uuid import UUID
 
 from jamcore.domain.approvals import Approval, ApprovalRule, ApprovalState, DecisionRequest
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
+from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.events import RoomEvent
 from jamcore.domain.ownership import Reconciliation
 from jamcore.domain.requests import (
     AcceptRequest,
     CellRow,
     ChangeView,
+    CheckpointDiff,
+    CheckpointVerdict,
+    CheckpointView,
     CredentialRow,
     DoctorReport,
     EngineView,
@@ -188,6 +192,22 @@ class ReviewService(Protocol):
         """Refuse one; the reason becomes the room's next turn when the request names one. An exact retry returns the same."""
 
 
+class CheckpointService(Protocol):
+    """Generations of a conversation's state. Read-only."""
+
+    async def list(self, room: str) -> tuple[Checkpoint, ...]:
+        """Return the generations that a room's host has, newest first."""
+
+    async def show(self, ref: str) -> CheckpointView:
+        """Return one with what it holds."""
+
+    async def verify(self, ref: str) -> CheckpointVerdict:
+        """Read one whole and say whether it is sound."""
+
+    async def diff(self, older: str, newer: str) -> CheckpointDiff:
+        """Return what lies between two generations of one host."""
+
+
 class InventoryService(Protocol):
     """All sandboxes and markers of this app directory."""
 
@@ -205,6 +225,7 @@ class Services:
     rooms: RoomService
     hosts: HostService
     inventory: InventoryService
+    checkpoints: CheckpointService
     approvals: ApprovalService
     runs: RunService
     changes: ChangeService

@@ -87,6 +87,23 @@ class CheckpointSession(Record):
     last_turn_id: UUID | None
 
 
+class EntryKind(StrEnum):
+    """What a generation holds under a name."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    LINK = "link"
+
+
+class CheckpointEntry(Record):
+    """One name in a generation. ``path`` is below the provider's state root, escaped; ``mode`` is octal; a link's bytes are its target."""
+
+    path: str
+    kind: EntryKind
+    mode: str
+    bytes: int
+
+
 class ObservationOutcome(StrEnum):
     """What an attempt to resume showed."""
 

@@ -13,7 +13,7 @@ from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Cell, Configuration, Placement, WorkspaceSource
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.clone_work import CloneWork
-from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
+from jamcore.domain.continuity import ActivationDecision, Checkpoint, CheckpointEntry, Observation
 from jamcore.domain.ownership import OverrideEvidence
 from jamcore.domain.records import Record
 from jamcore.domain.sandboxes import Resources
@@ -274,6 +274,33 @@ class OverrideResult(Record):
     host_id: UUID
     sandbox: str
     confirmed: str
+
+
+class CheckpointView(Record):
+    """A generation with what it holds: the first entries by path, and how many there are."""
+
+    checkpoint: Checkpoint
+    entries: tuple[CheckpointEntry, ...]
+    entries_total: int
+
+
+class CheckpointVerdict(Record):
+    """Whether every byte of a generation is there and has its digest."""
+
+    checkpoint: Checkpoint
+    sound: bool
+    problem: str = ""
+
+
+class CheckpointDiff(Record):
+    """What lies between two generations of one host: the first entries of each kind, and how many differ in all."""
+
+    older: Checkpoint
+    newer: Checkpoint
+    added: tuple[CheckpointEntry, ...]
+    changed: tuple[CheckpointEntry, ...]
+    removed: tuple[CheckpointEntry, ...]
+    total: int
 
 
 class StopResult(Record):

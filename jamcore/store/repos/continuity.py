@@ -10,6 +10,7 @@ from sqlalchemy import insert
 from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
 from jamcore.domain.errors import ConflictError
 from jamcore.store.repos.base import Repository
+from jamcore.store.repos.rooms import find_by_ref
 from jamcore.store.tables.continuity import ACTIVATIONS, CHECKPOINTS, OBSERVATIONS
 
 
@@ -45,6 +46,10 @@ class Checkpoints(Repository):
     def get(self, identifier: UUID) -> Checkpoint:
         """Return a row."""
         return Checkpoint.model_validate_json(self._need(self._by_id(identifier), identifier)["record"])
+
+    def find(self, ref: str) -> Checkpoint:
+        """Return the one that a person meant. See :func:`find_by_ref`."""
+        return self.get(find_by_ref(self, ref, name=False))
 
     def latest_of_host(self, host: UUID) -> Checkpoint | None:
         """Return the newest row of a host."""

@@ -163,6 +163,22 @@ def test_change_requests(jam: Jam, room: str) -> None:
     assert jam("change", "show", made, "--json").json["patch"].startswith("---")
 
 
+def test_checkpoints_are_looked_at(jam: Jam, room: str) -> None:
+    """Listed, shown, verified, compared; a damaged one ends with a status of its own; names steer no terminal."""
+    (row,) = [line.split("\t") for line in jam("checkpoint", "ls", room).out.splitlines()]
+    assert row[0] == "2"
+    shown = jam("checkpoint", "show", row[1])
+    assert "0600\tfile\t4096\thome/sessions/a\\x1b[2J.jsonl" in shown.out
+    assert "1 more" in shown.err
+    assert jam("checkpoint", "verify", row[1]).status == Exit.OK
+    damaged = jam("checkpoint", "verify", "bad-one")
+    assert damaged.status == Exit.NOT_WELL
+    assert "its pack is gone \\x1b[2J" in damaged.out
+    assert jam("checkpoint", "verify", "bad-one", "--json").json["sound"] is False
+    assert [line[0] for line in jam("checkpoint", "diff", row[1], row[1]).out.splitlines()] == ["+", "~"]
+    assert jam("checkpoint", "show", "nobody").status == Exit.REFUSED
+
+
 def test_sandboxes_and_proofs_are_listed(jam: Jam) -> None:
     """Each with its standing, foreign ones counted, a silent engine named; what a record says cannot steer the terminal."""
     said = jam("host", "ls")

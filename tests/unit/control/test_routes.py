@@ -90,6 +90,10 @@ def rows() -> tuple[Row, ...]:
             200,
             "reject",
         ),
+        Row("list_checkpoints", "GET", f"/v1/rooms/{REF}/checkpoints", "", 200, "checkpoints"),
+        Row("show_checkpoint", "GET", f"/v1/checkpoints/{CHANGE}", "", 200, "checkpoint"),
+        Row("verify_checkpoint", "GET", f"/v1/checkpoints/{CHANGE}/verify", "", 200, "verify"),
+        Row("diff_checkpoints", "GET", f"/v1/checkpoints/{CHANGE}/diff/{TURN}", "", 200, "diff"),
         Row("reconcile_hosts", "GET", "/v1/hosts", "", 200, "reconcile"),
         Row("shutdown", "POST", "/v1/shutdown", "", 202, "shutdown"),
     )
@@ -149,6 +153,10 @@ async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
     assert (await client.changes())[0].id == CHANGE
     assert (await client.change(str(CHANGE))).patch.startswith("---")
     assert (await client.reconcile()).foreign == 2
+    (kept,) = await client.checkpoints("my room/50%")
+    assert (await client.checkpoint(str(kept.id))).checkpoint == kept
+    assert (await client.verify_checkpoint(str(kept.id))).sound
+    assert (await client.diff_checkpoints(str(kept.id), "a/b")).total == 3
     accepting = AcceptRequest(id=CHANGE, patch_sha256="a" * 64, branch="b/ü")
     accepted = await client.accept_change(str(CHANGE), accepting)
     assert (accepted.verdict, accepted.branch) == (Verdict.ACCEPTED, "b/ü")

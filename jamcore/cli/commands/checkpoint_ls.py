@@ -1,0 +1,42 @@
+"""``jam checkpoint ls``."""
+
+from __future__ import annotations
+
+from jamcore.cli.exits import Exit
+from jamcore.cli.invoke import Session, invoke
+from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
+from jamcore.cli.views import moment
+from jamcore.cli.words import SHORT_ID
+
+
+def command(room: RoomArgument, json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
+    """List the checkpoints of a room, newest first: what each holds, and what it cost.
+
+    BYTES is the whole state that the checkpoint brings back; WRITTEN is what it added to the disk.
+    """
+
+    async def work(session: Session) -> Exit:
+        found = await session.client().checkpoints(room)
+        if session.output.json:
+            session.output.document(found)
+            return Exit.OK
+        session.output.table(
+            ("GENERATION", "ID", "REASON", "FILES", "BYTES", "WRITTEN", "MADE"),
+            (
+                (
+                    each.generation,
+                    str(each.id)[:SHORT_ID],
+                    each.reason,
+                    each.files,
+                    each.bytes_total,
+                    each.bytes_written,
+                    moment(each.created_at),
+                )
+                for each in found
+            ),
+        )
+        if not found:
+            session.output.note("No checkpoint yet: the first one is made with the first turn.")
+        return Exit.OK
+
+    invoke(work, json=json, directory=app_directory)

@@ -1,0 +1,26 @@
+"""``jam checkpoint verify``."""
+
+from __future__ import annotations
+
+from jamcore.cli.exits import Exit
+from jamcore.cli.invoke import Session, invoke
+from jamcore.cli.options import CheckpointArgument, DirectoryOption, JsonOption
+
+
+def command(checkpoint: CheckpointArgument, json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
+    """Read a checkpoint whole and say whether every byte is there and sound. Ends with a status of its own when one is not."""
+
+    async def work(session: Session) -> Exit:
+        with session.output.ticker.during("reading the checkpoint"):
+            verdict = await session.client().verify_checkpoint(checkpoint)
+        row = verdict.checkpoint
+        if session.output.json:
+            session.output.document(verdict)
+        elif verdict.sound:
+            session.output.line(f"Generation {row.generation} is sound: {row.files} files, {row.bytes_total} bytes", "green")
+        else:
+            session.output.line(f"Generation {row.generation} is damaged: {verdict.problem}", "red")
+            session.output.note("It is kept as it is. While the live state is there, the next turn makes a new one.")
+        return Exit.OK if verdict.sound else Exit.NOT_WELL
+
+    invoke(work, json=json, directory=app_directory)

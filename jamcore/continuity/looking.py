@@ -1,0 +1,81 @@
+"""Looks at generations without changing anything: what one holds, whether it is sound, and what lies between two (CONT-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from uuid import UUID
+
+from jamcore.continuity.format import Source
+from jamcore.continuity.objects import Entry, Kind, read_root, walk_tree
+from jamcore.continuity.packs import BlockDamagedError
+from jamcore.continuity.publish import Generation, Generations
+from jamcore.continuity.verify import verify
+from jamcore.domain.continuity import CheckpointCorruptError, CheckpointEntry, EntryKind
+
+_KINDS: Mapping[Kind, EntryKind] = {Kind.FILE: EntryKind.FILE, Kind.DIRECTORY: EntryKind.DIRECTORY, Kind.LINK: EntryKind.LINK}
+
+
+class Look:
+    """Reads the generations of one app directory with an index of its own, so that what it finds out changes nobody's. Blocking."""
+
+    def __init__(self, generations: Generations) -> None:
+        self._generations = generations
+
+    def entries(self, host: UUID, checkpoint: UUID) -> dict[bytes, Entry]:
+        """Return everything that a generation holds, by its path.
+
+        Raises:
+            CheckpointCorruptError: It is not there, or what lists its files is damaged. The files' own bytes are not read.
+            OSError: A pack cannot be read.
+        """
+        generation = self._need(host, checkpoint)
+        try:
+            with self._generations.blocks(host).reader() as source:
+                return dict(_walk(source, generation))
+        except (BlockDamagedError, ValueError) as error:
+            raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=str(error)) from error
+
+    def verify(self, host: UUID, checkpoint: UUID) -> Generation:
+        """Read a generation whole.
+
+        Raises:
+            CheckpointCorruptError: Anything of it is missing or damaged.
+            OSError: A pack cannot be read, which proves nothing about it.
+        """
+        generation = self._need(host, checkpoint)
+        with self._generations.blocks(host).reader() as source:
+            verify(source, generation)
+        return generation
+
+    def _need(self, host: UUID, checkpoint: UUID) -> Generation:
+        generation = self._generations.read(host, checkpoint)
+        if generation is None:
+            raise CheckpointCorruptError(checkpoint=str(checkpoint), detail="its complete.json is gone")
+        return generation
+
+
+def differing(older: Mapping[bytes, Entry], newer: Mapping[bytes, Entry]) -> tuple[list[bytes], list[bytes], list[bytes]]:
+    """Return the paths that were added, changed and removed, each in order. A directory changes only by coming, going or its mode."""
+    added = sorted(newer.keys() - older.keys())
+    removed = sorted(older.keys() - newer.keys())
+    changed = sorted(path for path in older.keys() & newer.keys() if _differs(older[path], newer[path]))
+    return added, changed, removed
+
+
+def shown(path: bytes, entry: Entry) -> CheckpointEntry:
+    """Return an entry as people see it: every byte of its name is visible."""
+    text = path.decode("utf-8", errors="backslashreplace")
+    name = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    size = 0 if entry.kind is Kind.DIRECTORY else entry.content.size
+    return CheckpointEntry(path=name, kind=_KINDS[entry.kind], mode=f"{entry.mode:04o}", bytes=size)
+
+
+def _walk(source: Source, generation: Generation) -> Iterator[tuple[bytes, Entry]]:
+    for path, entry in walk_tree(source, read_root(source, bytes.fromhex(generation.root_digest))):
+        yield b"/".join(path), entry
+
+
+def _differs(older: Entry, newer: Entry) -> bool:
+    if (older.kind, older.mode) != (newer.kind, newer.mode):
+        return True
+    return older.kind is not Kind.DIRECTORY and older.content != newer.content

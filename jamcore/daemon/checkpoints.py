@@ -1,0 +1,88 @@
+"""Generations as clients see them: listed, looked into, verified, compared. Read-only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anyio import to_thread
+
+from jamcore.continuity.looking import Look, differing, shown
+from jamcore.continuity.publish import Generations
+from jamcore.daemon.views import bound_room
+from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError
+from jamcore.domain.errors import InvalidInputError
+from jamcore.domain.requests import CheckpointDiff, CheckpointVerdict, CheckpointView
+from jamcore.store import Repos, Store
+from jamcore.system.files import Files
+
+SHOWN_ENTRIES = 5000
+"""How many entries of a generation one answer lists; the counts are of all."""
+
+
+class Checkpoints:
+    """See :class:`~jamcore.daemon.services.CheckpointService`."""
+
+    def __init__(self, app: Path, *, store: Store, files: Files) -> None:
+        self._app = app
+        self._store = store
+        self._files = files
+
+    async def list(self, room: str) -> tuple[Checkpoint, ...]:
+        """Return the generations that a room's host has, newest first."""
+
+        def read(repos: Repos) -> tuple[Checkpoint, ...]:
+            return repos.checkpoints.of_host(bound_room(repos, repos.rooms.find(room)).host.id)[::-1]
+
+        return await self._store.read(read)
+
+    async def show(self, ref: str) -> CheckpointView:
+        """Return one with what it holds.
+
+        Raises:
+            CheckpointCorruptError: What lists its files is missing or damaged.
+        """
+        checkpoint = await self._store.read(lambda repos: repos.checkpoints.find(ref))
+        found = await to_thread.run_sync(self._look().entries, checkpoint.host_id, checkpoint.id)
+        listed = tuple(shown(path, found[path]) for path in sorted(found)[:SHOWN_ENTRIES])
+        return CheckpointView(checkpoint=checkpoint, entries=listed, entries_total=len(found))
+
+    async def verify(self, ref: str) -> CheckpointVerdict:
+        """Read one whole and say whether it is sound; a damaged one is an answer, not an error."""
+        checkpoint = await self._store.read(lambda repos: repos.checkpoints.find(ref))
+        problem = ""
+        try:
+            generation = await to_thread.run_sync(self._look().verify, checkpoint.host_id, checkpoint.id)
+            if generation.row().model_copy(update={"generation": checkpoint.generation}) != checkpoint:
+                problem = "it is not the generation that was recorded"
+        except CheckpointCorruptError as error:
+            problem = error.detail
+        return CheckpointVerdict(checkpoint=checkpoint, sound=not problem, problem=problem)
+
+    async def diff(self, older: str, newer: str) -> CheckpointDiff:
+        """Return what lies between two generations of one host.
+
+        Raises:
+            InvalidInputError: They are of two hosts.
+            CheckpointCorruptError: What lists their files is missing or damaged.
+        """
+        one = await self._store.read(lambda repos: repos.checkpoints.find(older))
+        two = await self._store.read(lambda repos: repos.checkpoints.find(newer))
+        if one.host_id != two.host_id:
+            raise InvalidInputError(field="newer", problem="the two are of different rooms' hosts")
+        return await to_thread.run_sync(self._diff, one, two)
+
+    def _diff(self, one: Checkpoint, two: Checkpoint) -> CheckpointDiff:
+        look = self._look()
+        old, new = (look.entries(each.host_id, each.id) for each in (one, two))
+        added, changed, removed = differing(old, new)
+        return CheckpointDiff(
+            older=one,
+            newer=two,
+            added=tuple(shown(path, new[path]) for path in added[:SHOWN_ENTRIES]),
+            changed=tuple(shown(path, new[path]) for path in changed[:SHOWN_ENTRIES]),
+            removed=tuple(shown(path, old[path]) for path in removed[:SHOWN_ENTRIES]),
+            total=len(added) + len(changed) + len(removed),
+        )
+
+    def _look(self) -> Look:
+        return Look(Generations(self._app, files=self._files))
