@@ -139,7 +139,7 @@ def silent_program(app: Path) -> Iterator[Callable[[], bool]]:
     place.chmod(0o755)
 
     def hanging() -> list[Path]:
-        return list((app / layout.HOSTS).rglob("hangs"))
+        return list((app / layout.HOSTS).glob("*/guest-disk/home/hangs"))
 
     try:
         yield lambda: bool(hanging())

@@ -62,7 +62,7 @@ async def test_a_stop_during_a_bring_up_that_hangs(client: JamClient, daemon: Da
     request, codes = managed(PROVIDER, model.base_url), list[str]()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(refused, lambda: client.create_room(request), codes)
-        await until("the program hangs", lambda: any((daemon.app / layout.HOSTS).rglob("hangs")))
+        await until("the program hangs", lambda: any((daemon.app / layout.HOSTS).glob("*/guest-disk/home/hangs")))
         assert await ended(daemon) == STOPPED
     assert codes == ["daemon.stopping"]
     place.with_name("real").rename(place)
