@@ -67,6 +67,7 @@ FROM_REQUEST = {
     "resources": "resources",
     "model": "model",
     "approvals": "approvals",
+    "environment_files": "environment_files",
 }
 NEVER_AN_INPUT = {
     "id": "the room's identity",
