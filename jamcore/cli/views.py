@@ -11,6 +11,7 @@ from jamcore.cli.words import SHORT_ID, room_word, shortened
 from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Placement
 from jamcore.domain.changes import ChangeDecision, ChangeRequest, Verdict
+from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.requests import RoomView
 from jamcore.domain.resources import limits_in_words
 from jamcore.domain.sandboxes import Resources
@@ -109,3 +110,22 @@ def show_change(output: Output, change: ChangeRequest, decision: ChangeDecision 
     for path in change.paths:
         flags = f"   ! {', '.join(path.flags)}" if path.flags else ""
         output.line(f"  {path.change:<12} {path.path}{flags}", "yellow" if flags else "")
+
+
+def show_checkpoints(output: Output, checkpoints: Iterable[Checkpoint]) -> None:
+    """Print generations with what each holds and what it added to the disk."""
+    output.table(
+        ("GENERATION", "ID", "REASON", "FILES", "BYTES", "WRITTEN", "MADE"),
+        (
+            (
+                each.generation,
+                str(each.id)[:SHORT_ID],
+                each.reason,
+                each.files,
+                each.bytes_total,
+                each.bytes_written,
+                moment(each.created_at),
+            )
+            for each in checkpoints
+        ),
+    )

@@ -11,6 +11,7 @@ from jamcore.continuity.packs import BlockDamagedError
 from jamcore.continuity.publish import Generation, Generations
 from jamcore.continuity.verify import verify
 from jamcore.domain.continuity import CheckpointCorruptError, CheckpointEntry, EntryKind
+from jamcore.system.names import show_path
 
 _KINDS: Mapping[Kind, EntryKind] = {Kind.FILE: EntryKind.FILE, Kind.DIRECTORY: EntryKind.DIRECTORY, Kind.LINK: EntryKind.LINK}
 
@@ -64,10 +65,8 @@ def differing(older: Mapping[bytes, Entry], newer: Mapping[bytes, Entry]) -> tup
 
 def shown(path: bytes, entry: Entry) -> CheckpointEntry:
     """Return an entry as people see it: every byte of its name is visible."""
-    text = path.decode("utf-8", errors="backslashreplace")
-    name = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     size = 0 if entry.kind is Kind.DIRECTORY else entry.content.size
-    return CheckpointEntry(path=name, kind=_KINDS[entry.kind], mode=f"{entry.mode:04o}", bytes=size)
+    return CheckpointEntry(path=show_path(path), kind=_KINDS[entry.kind], mode=f"{entry.mode:04o}", bytes=size)
 
 
 def _walk(source: Source, generation: Generation) -> Iterator[tuple[bytes, Entry]]:

@@ -115,3 +115,14 @@ def boundaries(kind: str, steps: Sequence[str]) -> tuple[str, ...]:
     """Return the boundaries of a kind with these steps, in order: for a module that names its action's before it can make one."""
     inner = (f"{step}.{edge}" for step in steps for edge in EDGES)
     return tuple(f"{kind}.{edge}" for edge in (BEGUN, *inner, ENDED))
+
+
+def learned(value: str | None) -> str:
+    """Return what an earlier step wrote into the record.
+
+    Raises:
+        ValueError: No step has learned it yet: the steps are in the wrong order.
+    """
+    if value is None:
+        raise ValueError("an earlier step has not learned it yet")
+    return value

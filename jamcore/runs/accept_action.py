@@ -16,7 +16,7 @@ from jamcore.domain.changes import ChangeDecision, Verdict
 from jamcore.domain.errors import ConflictError, FaultError
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.records import Record
-from jamcore.journal.steps import Action, Observed, Step
+from jamcore.journal.steps import Action, Observed, Step, learned
 from jamcore.workspace.branch import (
     AuthorInvalidError,
     BaseMissingError,
@@ -133,7 +133,7 @@ class _Steps:
         """Move the branch, if it is still what was looked at."""
         why = f"jam: accept change request {intent.change_id}"
         await self._branches(intent).point(
-            intent.branch, _known(intent.commit), old=_known(intent.old), author=intent.author, why=why
+            intent.branch, learned(intent.commit), old=learned(intent.old), author=intent.author, why=why
         )
         return intent
 
@@ -168,9 +168,3 @@ def decision_of(intent: AcceptIntent) -> ChangeDecision:
 
 def _on(intent: AcceptIntent, target: Target) -> AcceptIntent:
     return intent.model_copy(update={"old": target.old, "parent": target.parent, "moved": target.moved})
-
-
-def _known(value: str | None) -> str:
-    if value is None:
-        raise ValueError("the first step has not learned it yet")
-    return value

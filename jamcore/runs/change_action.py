@@ -17,7 +17,7 @@ from jamcore.domain.changes import ChangeRequest
 from jamcore.domain.errors import FaultError
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.records import Record
-from jamcore.journal.steps import Action, Observed, Step, boundaries
+from jamcore.journal.steps import Action, Observed, Step, boundaries, learned
 from jamcore.runs.change_request import PATCHED, WRITTEN, ChangeBuilder, ChangeMaterial, ChangePackageError
 from jamcore.workspace.review import ReviewGit
 
@@ -149,12 +149,12 @@ class _Steps:
 
     async def keep(self, intent: ChangeIntent) -> ChangeIntent:
         """Give the tree its name: what the agent writes from now on is no part of this change request."""
-        await (await self._sources.review(intent)).keep(tree_name(intent.id), _known(intent.tree))
+        await (await self._sources.review(intent)).keep(tree_name(intent.id), learned(intent.tree))
         return intent
 
     async def package(self, intent: ChangeIntent) -> ChangeIntent:
         git = await self._sources.review(intent)
-        base, tree = _known(intent.base), _known(intent.tree)
+        base, tree = learned(intent.base), learned(intent.tree)
         if await git.kept(tree_name(intent.id)) != tree:
             raise TreeLostError(change=str(intent.id))
         await self._builder.build(await self._sources.material(intent), git, base=base, tree=tree)
@@ -169,10 +169,3 @@ class _Steps:
             raise ChangePackageError(change=str(intent.id), problem="it is not there any more")
         await self._sources.insert(change)
         return intent
-
-
-def _known(value: str | None) -> str:
-    """Return what the first step learned."""
-    if value is None:
-        raise ValueError("the tree was not taken yet")
-    return value

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from jamcore.domain.changes import ChangedPath, ChangeFlag
+from jamcore.system.names import show_path
 from jamcore.workspace.review import RawChange
 
 _STATUS: Mapping[str, str] = MappingProxyType({"A": "added", "M": "modified", "D": "deleted", "T": "type-changed"})
@@ -54,12 +55,6 @@ def describe(change: RawChange, *, binary: bool, added: str) -> ChangedPath:
     ]
     status = _STATUS.get(change.status, "modified")
     return ChangedPath.model_validate({"path": shown, "change": status, "flags": tuple(flag for flag, found in flags if found)})
-
-
-def show_path(path: bytes) -> str:
-    """Return a path as text that shows every byte: printable UTF-8 as it is, anything else as a backslash escape."""
-    text = path.decode("utf-8", errors="backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 @dataclass(frozen=True, slots=True)

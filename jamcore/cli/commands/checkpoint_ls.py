@@ -5,8 +5,7 @@ from __future__ import annotations
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
-from jamcore.cli.views import moment
-from jamcore.cli.words import SHORT_ID
+from jamcore.cli.views import show_checkpoints
 
 
 def command(room: RoomArgument, json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
@@ -20,21 +19,7 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
         if session.output.json:
             session.output.document(found)
             return Exit.OK
-        session.output.table(
-            ("GENERATION", "ID", "REASON", "FILES", "BYTES", "WRITTEN", "MADE"),
-            (
-                (
-                    each.generation,
-                    str(each.id)[:SHORT_ID],
-                    each.reason,
-                    each.files,
-                    each.bytes_total,
-                    each.bytes_written,
-                    moment(each.created_at),
-                )
-                for each in found
-            ),
-        )
+        show_checkpoints(session.output, found)
         if not found:
             session.output.note("No checkpoint yet: the first one is made with the first turn.")
         return Exit.OK

@@ -6,8 +6,7 @@ from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
 from jamcore.cli.output import Output
-from jamcore.cli.views import moment, show_turns
-from jamcore.cli.words import SHORT_ID
+from jamcore.cli.views import moment, show_checkpoints, show_turns
 from jamcore.domain.requests import SessionInspection
 
 
@@ -31,21 +30,7 @@ def _show(output: Output, found: SessionInspection) -> None:
         failure = f" ({decision.failure})" if decision.failure else ""
         output.line(f"A start would be: {decision.outcome}{failure}", "red" if decision.failure else "green")
     output.line("\nCheckpoints", "bold")
-    output.table(
-        ("GENERATION", "ID", "REASON", "FILES", "BYTES", "WRITTEN", "MADE"),
-        (
-            (
-                each.generation,
-                str(each.id)[:SHORT_ID],
-                each.reason,
-                each.files,
-                each.bytes_total,
-                each.bytes_written,
-                moment(each.created_at),
-            )
-            for each in found.checkpoints
-        ),
-    )
+    show_checkpoints(output, found.checkpoints)
     output.line("\nResumes", "bold")
     output.table(
         ("OUTCOME", "FROM", "EXPECTED", "REPORTED", "AT", "DETAIL"),

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from jamcore.domain.changes import ChangeFlag
 from jamcore.runs.change_request import describe_all
-from jamcore.runs.flags import describe, show_path, split_patch
+from jamcore.runs.flags import describe, split_patch
+from jamcore.system.names import show_path
 from jamcore.workspace.review import RawChange
 
 pytestmark = pytest.mark.unprivileged
