@@ -6,6 +6,7 @@ typed client that ``jam`` uses.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import ExitStack, aclosing, asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import anyio
 from anyio import to_thread
 
 from jamcore.control.client import JamClient
+from jamcore.control.directory import RECORD
 from jamcore.control.failures import DaemonNotRunningError
 from jamcore.control.reach import Reach
 from jamcore.domain import layout
@@ -164,10 +166,22 @@ class DaemonChild:
             return None
         self.terminate()
         try:
-            return self.reap(BACKSTOP_S)
+            code = self.reap(BACKSTOP_S)
         except DaemonFailedError:
             self.kill()
             raise
+        finally:
+            self._forget_socket()
+        return code
+
+    def _forget_socket(self) -> None:
+        """Remove the socket of a life that a signal ended: nobody comes after it to do so. An orderly end must have done it itself."""
+        if self.returncode is None or self.returncode >= 0:
+            return
+        with suppress(FileNotFoundError, ValueError, KeyError):
+            path = Path(json.loads((self.app / RECORD).read_bytes())["socket"])
+            if path.is_socket():
+                path.unlink()
 
     def _places(self) -> dict[str, str]:
         if self.private is None:
