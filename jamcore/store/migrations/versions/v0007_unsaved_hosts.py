@@ -1,0 +1,15 @@
+"""Hosts whose final checkpoint failed, and when a generation was last verified.
+
+Revision: 0007, after 0006.
+"""
+
+from __future__ import annotations
+
+revision = "0007"
+down_revision = "0006"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Upgrade; downgrades are not offered."""
