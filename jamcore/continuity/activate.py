@@ -15,6 +15,7 @@ import anyio.from_thread
 import anyio.to_thread
 import structlog
 
+from jamcore.continuity.blocks import COMPLETE
 from jamcore.continuity.broker import CheckpointBroker
 from jamcore.continuity.compare import Comparer, Comparison
 from jamcore.continuity.coordinator import Coordinators
@@ -40,7 +41,9 @@ from jamcore.domain.continuity import (
     ContinuityRefusedError,
     ResumeSource,
     decide_activation,
+    why_refused,
 )
+from jamcore.domain.errors import bounded
 from jamcore.domain.sessions import RuntimeHost, RuntimeSession
 from jamcore.journal.points import CrashPoints
 from jamcore.system.clock import Clock
@@ -116,11 +119,12 @@ class Activator:
         await self._broker.repair(host.id)
         row = await self._store.read(lambda rows: rows.checkpoints.latest_of_host(host.id))
         state: GenerationState = "none"
-        compatible = False
+        problem, compatible = "", False
         if row is not None:
-            state = await self._in_thread(host.id, partial(self._state_of, row))
+            state, problem = await self._in_thread(host.id, partial(self._state_of, row))
             compatible = current_version is not None and await _accepts(accepts_version, row.provider_version, current_version)
-        return decide_activation(_evidence(session, row, state, compatible=compatible, current=current_version))
+        evidence = _evidence(session, row, state, compatible=compatible, current=current_version)
+        return decide_activation(evidence.model_copy(update={"problem": bounded(problem)}))
 
     async def record(self, session: RuntimeSession, decision: ActivationDecision) -> UUID:
         """Store the decision; nothing may start before this returned. Returns the decision's id."""
@@ -188,18 +192,19 @@ class Activator:
         except OSError as error:
             raise CheckpointFailedError(host=str(host_id), problem=str(error)) from error
 
-    def _state_of(self, row: Checkpoint) -> GenerationState:
+    def _state_of(self, row: Checkpoint) -> tuple[GenerationState, str]:
+        """Return what a recorded generation is, and what is wrong with it."""
         try:
             generation = self._generations.read(row.host_id, row.id)
             if generation is None:
-                return "incomplete"
-            if generation.row().model_copy(update={"generation": row.generation}) != row:
-                return "corrupt"
+                return "incomplete", f"{COMPLETE} of generation {row.generation} is gone"
+            if different := generation.differs_from(row):
+                return "corrupt", f"{COMPLETE} does not say what was recorded of generation {row.generation}: {different}"
             with self._generations.blocks(row.host_id).reader() as source:
                 verify(source, generation, anyio.from_thread.check_cancelled)
-        except CheckpointCorruptError:
-            return "corrupt"
-        return "verified"
+        except CheckpointCorruptError as error:
+            return "corrupt", error.detail
+        return "verified", ""
 
     def _hindrance(self, task: _Task) -> str | None:
         """Return why the live state may not be used, or ``None``: it extends the generation."""
@@ -247,7 +252,7 @@ class Activator:
 def refusal(session: RuntimeSession, decision: ActivationDecision) -> ContinuityRefusedError:
     """Return the error that a decision not to resume is reported by."""
     failure = decision.failure.value if decision.failure else decision.outcome.value
-    return ContinuityRefusedError(session=str(session.id), failure=failure, detail=decision.outcome.value)
+    return ContinuityRefusedError(session=str(session.id), failure=failure, detail=why_refused(decision) or decision.outcome.value)
 
 
 def _evidence(
@@ -289,4 +294,4 @@ def _damage_of(task: _Task) -> Iterator[None]:
     try:
         yield
     except BlockDamagedError as error:
-        raise CheckpointCorruptError(checkpoint=str(task.checkpoint_id), detail=str(error)) from error
+        raise CheckpointCorruptError(checkpoint=str(task.checkpoint_id), detail=error.told()) from error

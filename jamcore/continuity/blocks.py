@@ -6,7 +6,9 @@ may overwrite the others. The newest copy of a unit wins: a second copy exists o
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections import OrderedDict
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -23,6 +25,8 @@ PACK_SUFFIX = ".pack"
 COMPLETE = "complete.json"
 OPEN_PACKS = 16
 """Packs that one reader keeps open: a generation's units lie mostly in few packs."""
+LOST_NAMED = 3
+"""How many lost packs a problem names."""
 
 
 class BlockStore:
@@ -35,6 +39,7 @@ class BlockStore:
         self._index: dict[bytes, tuple[UUID, int]] = {}
         self._loaded: set[UUID] = set()
         self._damaged = False
+        self._lost: list[str] = []
 
     @property
     def damaged(self) -> bool:
@@ -78,19 +83,27 @@ class BlockStore:
         found = self._index.get(digest)
         return (self._pack(found[0]), found[1]) if found else None
 
+    def lost(self) -> str:
+        """Return which packs of published generations are gone or not readable to their end, for a person; empty where none is."""
+        more = f" and {len(self._lost) - LOST_NAMED} more" if len(self._lost) > LOST_NAMED else ""
+        return ", ".join(self._lost[:LOST_NAMED]) + more
+
     def _pack(self, checkpoint: UUID) -> Path:
         return self._packs / f"{checkpoint}{PACK_SUFFIX}"
 
     def _load(self, checkpoint: UUID) -> None:
+        pack = self._pack(checkpoint)
         try:
-            descriptor = os.open(self._pack(checkpoint), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = _open(pack)
         except FileNotFoundError:
             self._damaged = True  # its units are missing, which whoever needs them will be told
+            self._lost.append(f"{pack.name} is gone")
             return
         try:
             for entry in scan(descriptor, checkpoint):
                 if entry is None:
                     self._damaged = True
+                    self._lost.append(f"{pack.name} is not a pack of this generation to its end")
                 else:
                     self._index[entry.digest] = (checkpoint, entry.offset)
         finally:
@@ -112,15 +125,16 @@ class BlockReader:
         """
         place = self._store.locate(digest)
         if place is None:
-            raise BlockDamagedError(digest=digest.hex(), problem="no published pack holds it")
+            lost = self._store.lost()
+            raise BlockDamagedError(digest=digest.hex(), problem=f"no published pack holds it{lost and f'; {lost}'}")
         try:
             return read_unit(self._descriptor(place[0]), place[1], unit, digest)
-        except BlockDamagedError:
+        except BlockDamagedError as error:
             self._store.condemn(digest)
-            raise
+            raise error.at(f"a {unit.name.lower()} in {place[0].name}") from error
         except FileNotFoundError as error:  # any other failure to read says nothing about the bytes, and goes up as it is
             self._store.condemn(digest)
-            raise BlockDamagedError(digest=digest.hex(), problem="its pack is gone") from error
+            raise BlockDamagedError(digest=digest.hex(), problem=f"its pack {place[0].name} is gone") from error
 
     def close(self) -> None:
         """Close the packs."""
@@ -133,8 +147,44 @@ class BlockReader:
             return self._open[pack]
         if len(self._open) >= OPEN_PACKS:
             os.close(self._open.popitem(last=False)[1])
-        self._open[pack] = os.open(pack, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        self._open[pack] = _open(pack)
         return self._open[pack]
+
+
+def is_regular(path: Path) -> bool:
+    """Say whether a file stands there: a link, a FIFO or a directory under its name is none, and opening one may never end.
+
+    Raises:
+        OSError: That cannot be found out, which proves nothing.
+    """
+    mode = mode_of(path)
+    return mode is not None and stat.S_ISREG(mode)
+
+
+def mode_of(path: Path) -> int | None:
+    """Return type and mode of what stands under a name, without following it; ``None`` when nothing does.
+
+    Unlike ``Path.exists``, which in newer Pythons takes every failure for absence.
+
+    Raises:
+        OSError: That cannot be found out, which proves nothing.
+    """
+    try:
+        return path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _open(pack: Path) -> int:
+    """Open a pack.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        OSError: It cannot be opened, which proves nothing about it.
+    """
+    if not is_regular(pack):
+        raise FileNotFoundError(errno.ENOENT, "no file of this name", str(pack))
+    return os.open(pack, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
 
 
 def published(checkpoints: Path, known: AbstractSet[UUID] = frozenset()) -> set[UUID]:
@@ -145,10 +195,16 @@ def published(checkpoints: Path, known: AbstractSet[UUID] = frozenset()) -> set[
     except FileNotFoundError:
         return found
     for name in names:
-        try:
-            identifier = UUID(name)
-        except ValueError:
-            continue
-        if identifier not in known and str(identifier) == name and (checkpoints / name / COMPLETE).is_file():
+        identifier = generation_of(name)
+        if identifier is not None and identifier not in known and is_regular(checkpoints / name / COMPLETE):
             found.add(identifier)
     return found
+
+
+def generation_of(name: str) -> UUID | None:
+    """Return the generation that a directory or pack is named after; ``None`` for any other name, which Jam did not give."""
+    try:
+        identifier = UUID(name)
+    except ValueError:
+        return None
+    return identifier if str(identifier) == name else None

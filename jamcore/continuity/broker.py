@@ -292,7 +292,7 @@ class CheckpointBroker:
             if generation is not None:
                 added.append(await self._record(generation))
         if first:
-            await anyio.to_thread.run_sync(self._generations.discard_unpublished, host_id)
+            await anyio.to_thread.run_sync(self._generations.discard_unpublished, host_id, frozenset(rows))
         known |= new
         return tuple(added)
 

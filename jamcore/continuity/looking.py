@@ -33,8 +33,10 @@ class Look:
         try:
             with self._generations.blocks(host).reader() as source:
                 return dict(_walk(source, generation))
-        except (BlockDamagedError, ValueError) as error:
-            raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=str(error)) from error
+        except BlockDamagedError as error:
+            raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=error.told()) from error
+        except ValueError as error:
+            raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=f"its root has no digest: {error}") from error
 
     def verify(self, host: UUID, checkpoint: UUID) -> Generation:
         """Read a generation whole.

@@ -124,7 +124,11 @@ def walk_tree(source: Source, root: Root) -> Iterator[tuple[tuple[bytes, ...], E
         path, content = pending.pop()
         if len(path) > limits.CAPTURE_DEPTH:
             raise _bad(content, "deeper than any capture")
-        for entry in read_directory(source, content):
+        try:
+            entries = read_directory(source, content)
+        except BlockDamagedError as error:
+            raise error.at(f"of the directory {b'/'.join(path).decode('utf-8', 'backslashreplace') or '.'}") from error
+        for entry in entries:
             below = (*path, entry.name)
             yield below, entry
             if entry.kind is Kind.DIRECTORY:

@@ -44,6 +44,14 @@ class BlockDamagedError(FaultError):
     digest: str
     problem: str
 
+    def at(self, place: str) -> BlockDamagedError:
+        """Return this error with one more word on where the unit lies or belongs."""
+        return BlockDamagedError(digest=self.digest, problem=f"{self.problem}, {place}")
+
+    def told(self) -> str:
+        """Return what is wrong in one line for a person."""
+        return f"{self.problem} (unit {self.digest})"
+
 
 @dataclass(frozen=True, slots=True)
 class PackEntry:

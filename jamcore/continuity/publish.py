@@ -7,6 +7,8 @@ the earlier ones, so a crash between any two is repaired by doing the rest, and 
 from __future__ import annotations
 
 import hashlib
+import stat
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +17,7 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from jamcore.continuity.blocks import COMPLETE, PACK_SUFFIX, BlockStore, published
+from jamcore.continuity.blocks import COMPLETE, PACK_SUFFIX, BlockStore, generation_of, is_regular, mode_of, published
 from jamcore.continuity.format import Algorithm
 from jamcore.continuity.packs import PackWriter
 from jamcore.domain import layout
@@ -72,6 +74,11 @@ class Generation(Record):
         """Return this generation with its checksum."""
         bare = self.model_copy(update={"checksum": ""})
         return self.model_copy(update={"checksum": hashlib.sha256(bare.canonical_json()).hexdigest()})
+
+    def differs_from(self, row: Checkpoint) -> str:
+        """Return the names of the fields in which this is not the generation that was recorded; empty when it is that one."""
+        mine, theirs = self.row().model_dump(exclude={"generation"}), row.model_dump(exclude={"generation"})
+        return ", ".join(name for name, value in mine.items() if theirs[name] != value)
 
     def row(self) -> Checkpoint:
         """Return the row; its generation number is given by the store."""
@@ -135,11 +142,14 @@ class Generations:
             CheckpointCorruptError: The file is not, byte for byte, one that Jam wrote for this host and checkpoint.
             OSError: It is there and cannot be read.
         """
-        try:
-            with self._complete(host, checkpoint).open("rb") as stream:
-                data = stream.read(COMPLETE_BYTES + 1)
-        except FileNotFoundError:
+        path = self._complete(host, checkpoint)
+        mode = mode_of(path)
+        if mode is None:
             return None
+        if not stat.S_ISREG(mode):
+            raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=f"{COMPLETE} is not a file")
+        with path.open("rb") as stream:
+            data = stream.read(COMPLETE_BYTES + 1)
         try:
             found = Generation.model_validate_json(data)
         except ValidationError as error:
@@ -152,29 +162,40 @@ class Generations:
 
     def drop_unpublished(self, host: UUID, checkpoint: UUID, pack: PackWriter) -> None:
         """Close a pack at the end of a capture, and remove it unless its generation was published."""
-        if self._complete(host, checkpoint).exists():
+        if mode_of(self._complete(host, checkpoint)) is not None:
             pack.close()
         else:
             pack.discard()
 
-    def discard_unpublished(self, host: UUID) -> tuple[str, ...]:
-        """Remove packs that a crash left without a generation, and return their names. The caller is the host's only publisher."""
-        keep = {f"{checkpoint}{PACK_SUFFIX}" for checkpoint in self.published(host)}
+    def discard_unpublished(self, host: UUID, recorded: AbstractSet[UUID] = frozenset()) -> tuple[str, ...]:
+        """Remove packs that a crash left without a generation, and return their names. The caller is the host's only publisher.
+
+        What has a row was a generation, whatever became of its ``complete.json``: its pack is evidence, and may be all that another
+        generation's blocks are in. What does not bear the name of a generation is not Jam's.
+
+        Args:
+            host: Whose.
+            recorded: The generations that have a row.
+        """
+        keep = self.published(host) | recorded
         directory = self._app / layout.packs(host)
-        left = sorted(path for path in directory.glob(f"*{PACK_SUFFIX}") if path.name not in keep) if directory.is_dir() else []
+        left = sorted(path for path in _entries(directory) if (named := _pack_of(path)) and named not in keep and is_regular(path))
         for path in left:
             path.unlink(missing_ok=True)
         self.files.sweep(directory)
-        self._discard_incomplete(host)
+        self._discard_incomplete(host, recorded)
         return tuple(path.name for path in left)
 
-    def _discard_incomplete(self, host: UUID) -> None:
+    def _discard_incomplete(self, host: UUID, recorded: AbstractSet[UUID]) -> None:
         """Remove what a kill in the middle of ``complete.json`` left: its temporary file, and the directory if it is empty then."""
-        root = self._checkpoints(host)
-        for directory in root.iterdir() if root.is_dir() else ():
-            if not (directory / COMPLETE).exists():
+        for directory in _entries(self._checkpoints(host)):
+            named = generation_of(directory.name)
+            mode = mode_of(directory)
+            if named is None or named in recorded or mode is None or not stat.S_ISDIR(mode):
+                continue
+            if mode_of(directory / COMPLETE) is None:
                 self.files.sweep(directory)
-                if not any(directory.iterdir()):
+                if not _entries(directory):
                     directory.rmdir()
 
     def _checkpoints(self, host: UUID) -> Path:
@@ -182,3 +203,16 @@ class Generations:
 
     def _complete(self, host: UUID, checkpoint: UUID) -> Path:
         return self._app / layout.checkpoint_root(host, checkpoint) / COMPLETE
+
+
+def _pack_of(path: Path) -> UUID | None:
+    """Return whose pack a file is by its name."""
+    return generation_of(path.stem) if path.suffix == PACK_SUFFIX else None
+
+
+def _entries(directory: Path) -> list[Path]:
+    """Return what is in a directory; nothing where there is none."""
+    try:
+        return list(directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jamcore.continuity.content import leaf_bytes, read_leaf, read_leaves
+from jamcore.continuity.content import Content, leaf_bytes, read_leaf, read_leaves
 from jamcore.continuity.format import Source
 from jamcore.continuity.objects import Kind, Root, read_root, walk_tree
 from jamcore.continuity.packs import BlockDamagedError
+from jamcore.continuity.patterns import shown
 from jamcore.continuity.publish import Generation
 from jamcore.domain.continuity import CheckpointCorruptError
 
@@ -21,26 +22,36 @@ def verify(source: Source, generation: Generation, alive: Callable[[], None] = l
     """
     try:
         return _verify(source, generation, alive)
-    except (BlockDamagedError, ValueError) as error:
-        raise CheckpointCorruptError(checkpoint=str(generation.checkpoint_id), detail=str(error)) from error
+    except BlockDamagedError as error:
+        raise CheckpointCorruptError(checkpoint=str(generation.checkpoint_id), detail=error.told()) from error
+    except ValueError as error:
+        raise CheckpointCorruptError(checkpoint=str(generation.checkpoint_id), detail=f"its root has no digest: {error}") from error
+
+
+def _prove(source: Source, content: Content, proven: set[tuple[bytes, int]], alive: Callable[[], None]) -> None:
+    """Read the blocks of one file or link that are not proven yet."""
+    for index, leaf in enumerate(read_leaves(source, content)):
+        known = (leaf, leaf_bytes(content.size, index))
+        if known not in proven:
+            alive()
+            read_leaf(source, content, index, leaf)
+            proven.add(known)
 
 
 def _verify(source: Source, generation: Generation, alive: Callable[[], None]) -> Root:
     root = read_root(source, bytes.fromhex(generation.root_digest))
     files = bytes_total = 0
     proven: set[tuple[bytes, int]] = set()
-    for _, entry in walk_tree(source, root):
+    for path, entry in walk_tree(source, root):
         alive()
         if entry.kind is Kind.DIRECTORY:
             continue  # its blocks are proven by being walked
         files += 1
         bytes_total += entry.content.size
-        for index, leaf in enumerate(read_leaves(source, entry.content)):
-            known = (leaf, leaf_bytes(entry.content.size, index))
-            if known not in proven:
-                alive()
-                read_leaf(source, entry.content, index, leaf)
-                proven.add(known)
+        try:
+            _prove(source, entry.content, proven, alive)
+        except BlockDamagedError as error:
+            raise error.at(f"of {shown(path)}") from error
     if (files, bytes_total) != (root.files, root.bytes_total) or (files, bytes_total) != (generation.files, generation.bytes_total):
         raise BlockDamagedError(digest=generation.root_digest, problem="the root counts other files than there are")
     return root

@@ -52,8 +52,8 @@ class Checkpoints:
         problem = ""
         try:
             generation = await to_thread.run_sync(self._look().verify, checkpoint.host_id, checkpoint.id)
-            if generation.row().model_copy(update={"generation": checkpoint.generation}) != checkpoint:
-                problem = "it is not the generation that was recorded"
+            if different := generation.differs_from(checkpoint):
+                problem = f"it is not the generation that was recorded: {different}"
         except CheckpointCorruptError as error:
             problem = error.detail
         return CheckpointVerdict(checkpoint=checkpoint, sound=not problem, problem=problem)

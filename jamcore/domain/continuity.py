@@ -152,7 +152,7 @@ class ContinuityFailure(StrEnum):
 
 
 class ActivationEvidence(Record):
-    """All that the decision looks at."""
+    """All that the decision looks at, and ``problem``: what is wrong with the generation, for people. The decision ignores that."""
 
     provider_identity: str | None
     checkpoint_id: UUID | None
@@ -162,6 +162,7 @@ class ActivationEvidence(Record):
     version_compatible: bool
     captured_version: str | None
     current_version: str | None
+    problem: str = ""
 
 
 class ActivationDecision(Record):
@@ -193,6 +194,25 @@ def decide_activation(evidence: ActivationEvidence) -> ActivationDecision:
     if not evidence.version_compatible:
         return decided(Activation.REFUSE_UNUSABLE, ContinuityFailure.PROVIDER_VERSION_MISMATCH)
     return decided(Activation.EXACT_RESUME)
+
+
+def why_refused(decision: ActivationDecision) -> str:
+    """Return why a decision is not to resume, in words; empty for one that is no refusal."""
+    evidence = decision.evidence
+    match decision.failure:
+        case ContinuityFailure.SESSION_NOT_CAPTURED if evidence.session_captured:
+            return (
+                f"the last checkpoint holds it as {evidence.captured_identity or 'not begun'}, not as {evidence.provider_identity}"
+            )
+        case ContinuityFailure.SESSION_NOT_CAPTURED:
+            return "the last checkpoint does not hold this session"
+        case ContinuityFailure.PROVIDER_VERSION_MISMATCH:
+            current = evidence.current_version or "not known"
+            return f"version {evidence.captured_version} of the program wrote it; the version here, {current}, cannot resume that"
+        case None:
+            return ""
+        case _:
+            return evidence.problem or "there is no checkpoint"
 
 
 @dataclass(eq=False)
