@@ -9,6 +9,7 @@ from jamcore.store.repos.host_native import HostNativeWorkspaces
 from jamcore.store.repos.hosts import Agents, Hosts, Leases, Sessions, Workspaces
 from jamcore.store.repos.journal import JournalRows
 from jamcore.store.repos.rooms import Bindings, Events, Rooms
+from jamcore.store.repos.safekeeping import UnsavedHosts, Verifications
 from jamcore.store.repos.turns import Turns
 from jamcore.store.repos.work import ChangeDecisions, Changes, Operations, Runs
 
@@ -34,6 +35,8 @@ class Repos:
         self.checkpoints = Checkpoints(context)
         self.activations = Activations(context)
         self.observations = Observations(context)
+        self.unsaved_hosts = UnsavedHosts(context)
+        self.verifications = Verifications(context)
         self.approvals = Approvals(context)
         self.approval_rules = ApprovalRules(context)
         self.journal = JournalRows(context)

@@ -1,0 +1,86 @@
+"""What the store keeps of failed final checkpoints and of verifications (CONT-8)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import pytest
+
+from jamcore.domain.errors import ConflictError, NotFoundError
+from jamcore.domain.safekeeping import UnsavedHost
+from jamcore.store import FencedError, Store
+
+if TYPE_CHECKING:
+    from tests.unit.store.conftest import Make, OpenStore, Seed
+
+ONE, TWO = UUID(int=1), UUID(int=2)
+TURNS = (UUID(int=3), UUID(int=4))
+
+
+def failure(seeded: Seed, make: Make, identifier: UUID = ONE, problem: str = "no space") -> UnsavedHost:
+    """Return a failed final checkpoint of the host."""
+    now = make.clock.now()
+    return UnsavedHost(id=identifier, host_id=seeded.host.id, code="continuity.checkpoint_failed", problem=problem, failed_at=now)
+
+
+@pytest.mark.guarantee("CONT-8")
+async def test_a_host_is_unsaved_once_until_that_is_settled(store: Store, seeded: Seed, make: Make) -> None:
+    """A second failure is the same trouble with a newer problem; what was settled stays as a record, and the next is a new one."""
+    first = await store.transact(lambda repos: repos.unsaved_hosts.note(failure(seeded, make)))
+    again = await store.transact(lambda repos: repos.unsaved_hosts.note(failure(seeded, make, TWO, "a log is gone")))
+    assert (again.id, again.problem) == (first.id, "a log is gone")
+    assert await store.read(lambda repos: repos.unsaved_hosts.open_of_host(seeded.host.id)) == again
+    now = make.clock.now()
+    settled = await store.transact(
+        lambda repos: repos.unsaved_hosts.settle(ONE, "accepted", settled_at=now, detail="cut", turns=TURNS)
+    )
+    assert (settled.settlement, settled.turns, settled.detail) == ("accepted", TURNS, "cut")
+    assert await store.read(lambda repos: repos.unsaved_hosts.open_of_host(seeded.host.id)) is None
+    with pytest.raises(ConflictError):
+        await store.transact(lambda repos: repos.unsaved_hosts.settle(ONE, "checkpoint", settled_at=now))
+    with pytest.raises(NotFoundError):
+        await store.transact(lambda repos: repos.unsaved_hosts.settle(TWO, "checkpoint", settled_at=now))
+    new = await store.transact(lambda repos: repos.unsaved_hosts.note(failure(seeded, make, TWO)))
+    assert await store.read(lambda repos: repos.unsaved_hosts.of_host(seeded.host.id)) == (settled, new)
+
+
+@pytest.mark.guarantee("CONT-8", "SHARE-2")
+async def test_the_next_life_of_the_daemon_settles_it_and_the_former_one_does_not(
+    tmp_path: Path, open_at: OpenStore, make: Make
+) -> None:
+    """The record outlives the daemon, and belongs to whoever has the app directory now."""
+    async with open_at(tmp_path / "jam.db") as old:
+        seeded = await old.transact(make.seed)
+        await old.transact(lambda repos: repos.unsaved_hosts.note(failure(seeded, make)))
+        async with open_at(tmp_path / "jam.db") as new:
+            now = make.clock.now()
+            with pytest.raises(FencedError):
+                await old.transact(lambda repos: repos.unsaved_hosts.settle(ONE, "checkpoint", settled_at=now))
+            kept = await new.transact(lambda repos: repos.unsaved_hosts.settle(ONE, "checkpoint", settled_at=now))
+            assert kept.settlement == "checkpoint"
+
+
+async def test_another_daemons_record_is_left_alone(tmp_path: Path, open_at: OpenStore, make: Make) -> None:
+    """Two daemons may share a database; a host's trouble is its own daemon's."""
+    async with open_at(tmp_path / "jam.db") as store, open_at(tmp_path / "jam.db", daemon_id=TWO) as other:
+        seeded = await store.transact(make.seed)
+        await store.transact(lambda repos: repos.unsaved_hosts.note(failure(seeded, make)))
+        with pytest.raises(FencedError):
+            await other.transact(lambda repos: repos.unsaved_hosts.note(failure(seeded, make, TWO)))
+
+
+async def test_a_verification_remembers_the_last_time_it_was_sound(store: Store, seeded: Seed, make: Make) -> None:
+    """Damage that is found later does not change when it was sound; soundness afterwards takes the damage back."""
+    kept = await store.transact(lambda repos: repos.checkpoints.insert(make.checkpoint(seeded.host)))
+    sound_at = make.clock.now()
+    later, last = sound_at + timedelta(hours=1), sound_at + timedelta(hours=2)
+    assert await store.read(lambda repos: repos.verifications.of_checkpoint(kept.id)) is None
+    await store.transact(lambda repos: repos.verifications.note(kept.id, seeded.host.id, sound_at))
+    bad = await store.transact(lambda repos: repos.verifications.note(kept.id, seeded.host.id, later, "a block is damaged"))
+    assert (bad.sound_at, bad.checked_at, bad.problem) == (sound_at, later, "a block is damaged")
+    good = await store.transact(lambda repos: repos.verifications.note(kept.id, seeded.host.id, last))
+    assert (good.sound_at, good.checked_at, good.problem) == (last, last, "")
+    assert await store.read(lambda repos: repos.verifications.of_checkpoint(kept.id)) == good
