@@ -109,6 +109,15 @@ class Bindings(Repository):
         same = ("room_id", "session_id")
         self._insert_once(binding.id, binding.model_dump(), compare=same, taken="the room is bound to a session")
 
+    def release(self, identifier: UUID) -> None:
+        """End a binding: its room may be bound to another session then. One that has ended is fine."""
+        self._need(self._by_id(identifier), identifier)
+        self._connection.execute(update(BINDINGS).where(BINDINGS.c.id == identifier).values(live=False))
+
+    def of_session(self, session: UUID) -> Binding:
+        """Return a session's binding, whether it is live or has ended: a session is bound once."""
+        return read_row(Binding, self._need(self._one(BINDINGS.c.session_id == session), session))
+
     def live_of_room(self, room: UUID) -> Binding:
         """Return a room's live binding."""
         return read_row(Binding, self._need(self._one((BINDINGS.c.room_id == room) & BINDINGS.c.live), room))

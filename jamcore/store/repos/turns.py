@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from jamcore.domain.errors import InvalidInputError, NotFoundError
 from jamcore.domain.sessions import TURN, Turn, TurnState
 from jamcore.store.repos.base import Repository, read_row
 from jamcore.store.tables.conversation import TURNS
+from jamcore.store.tables.hosts import BINDINGS, SESSIONS
 
 UNFINISHED = (TurnState.ACCEPTED.value, TurnState.RUNNING.value, TurnState.COMPLETED.value)
 
@@ -86,6 +87,13 @@ class Turns(Repository):
         """Return a session's turns, in the order in which they were accepted."""
         rows = self._rows(TURNS.c.session_id == session, order=[TURNS.c.seq])
         return tuple(read_row(Turn, row) for row in rows)
+
+    def of_room(self, room: UUID) -> tuple[Turn, ...]:
+        """Return a room's turns, in the order in which they were accepted; those of a conversation that was given up come first."""
+        begun = select(BINDINGS.c.session_id, SESSIONS.c.created_at).join(SESSIONS, SESSIONS.c.id == BINDINGS.c.session_id)
+        order = {row.session_id: row.created_at for row in self._connection.execute(begun.where(BINDINGS.c.room_id == room))}
+        rows = self._rows(TURNS.c.room_id == room, order=[TURNS.c.seq])
+        return tuple(read_row(Turn, row) for row in sorted(rows, key=lambda row: (order[row["session_id"]], row["seq"])))
 
     def last_of_session(self, session: UUID) -> Turn | None:
         """Return the turn that was accepted last, or ``None``."""
