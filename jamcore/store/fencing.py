@@ -9,6 +9,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from jamcore.store.errors import FencedError
 from jamcore.store.repos.base import Fence
 from jamcore.store.tables.hosts import DAEMONS, HOSTS, LEASES
+from jamcore.store.tables.retention import PAYLOAD_DELETIONS
 from jamcore.store.tables.safekeeping import UNSAVED_HOSTS, VERIFICATIONS
 from jamcore.store.tables.work import OPERATIONS
 
@@ -17,7 +18,7 @@ _EPOCH = select(DAEMONS.c.fence_epoch).where(DAEMONS.c.id == bindparam("daemon")
 
 
 def take_over(connection: Connection, daemon_id: UUID) -> Fence:
-    """Begin a new epoch of this daemon and adopt its hosts, leases, operations and notes, so that start-up can finish them."""
+    """Begin a new epoch of this daemon and adopt all that carries its fence, so that start-up can finish them."""
     known = connection.execute(
         select(DAEMONS.c.fence_epoch).where(DAEMONS.c.id == daemon_id).with_for_update()
     ).scalar_one_or_none()
@@ -26,7 +27,7 @@ def take_over(connection: Connection, daemon_id: UUID) -> Fence:
         connection.execute(insert(DAEMONS).values(id=daemon_id, fence_epoch=epoch))
     else:
         connection.execute(update(DAEMONS).where(DAEMONS.c.id == daemon_id).values(fence_epoch=epoch))
-    for table in (HOSTS, LEASES, OPERATIONS, UNSAVED_HOSTS, VERIFICATIONS):
+    for table in (HOSTS, LEASES, OPERATIONS, PAYLOAD_DELETIONS, UNSAVED_HOSTS, VERIFICATIONS):
         connection.execute(update(table).where(table.c.daemon_id == daemon_id).values(fence_epoch=epoch))
     return Fence(daemon_id=daemon_id, epoch=epoch)
 

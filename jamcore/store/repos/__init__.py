@@ -9,6 +9,7 @@ from jamcore.store.repos.host_native import HostNativeWorkspaces
 from jamcore.store.repos.hosts import Agents, Hosts, Leases, Sessions, Workspaces
 from jamcore.store.repos.journal import JournalRows
 from jamcore.store.repos.resets import ContinuityResets
+from jamcore.store.repos.retention import PayloadDeletions
 from jamcore.store.repos.rooms import Bindings, Events, Rooms
 from jamcore.store.repos.safekeeping import UnsavedHosts, Verifications
 from jamcore.store.repos.turns import Turns
@@ -36,6 +37,7 @@ class Repos:
         self.checkpoints = Checkpoints(context)
         self.activations = Activations(context)
         self.observations = Observations(context)
+        self.payload_deletions = PayloadDeletions(context)
         self.continuity_resets = ContinuityResets(context)
         self.unsaved_hosts = UnsavedHosts(context)
         self.verifications = Verifications(context)

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from jamcore.store.tables import approvals, continuity, conversation, host_native, hosts, resets, safekeeping, work
+from jamcore.store.tables import approvals, continuity, conversation, host_native, hosts, resets, retention, safekeeping, work
 from jamcore.store.tables.base import METADATA
 
-__all__ = ["METADATA", "approvals", "continuity", "conversation", "host_native", "hosts", "resets", "safekeeping", "work"]
+__all__ = [
+    "METADATA",
+    "approvals",
+    "continuity",
+    "conversation",
+    "host_native",
+    "hosts",
+    "resets",
+    "retention",
+    "safekeeping",
+    "work",
+]
