@@ -20,12 +20,13 @@ import anyio
 import jam_codex
 import jamcore
 from benchmarks.commands import measure_commands
+from benchmarks.continuity import measure_continuity, measure_thread
 from benchmarks.sandbox import measure_sandbox
 from benchmarks.table import Row, render
 from benchmarks.turns import measure_stream, measure_turns
 from benchmarks.width import measure_width
 
-PARTS = ("sandbox", "turns", "stream", "width", "commands")
+PARTS = ("sandbox", "turns", "stream", "width", "commands", "checkpoints", "thread")
 
 
 def compiled() -> None:
@@ -34,7 +35,7 @@ def compiled() -> None:
         compileall.compile_dir(Path(str(package.__file__)).parent, quiet=2)
 
 
-async def measure(parts: tuple[str, ...], *, rounds: int, turns: int, kills: int, idle_s: float) -> list[Row]:
+async def measure(parts: tuple[str, ...], *, rounds: int, turns: int, kills: int, idle_s: float, copies: int) -> list[Row]:
     """Measure the chosen parts, one after the other."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="jam-bench-") as directory:
@@ -50,6 +51,10 @@ async def measure(parts: tuple[str, ...], *, rounds: int, turns: int, kills: int
                 rows += await measure_stream(root, floods=max(2, turns // 15))
             elif part == "width":
                 rows += await measure_width(root, rounds=max(3, turns // 10), idle_s=idle_s)
+            elif part == "checkpoints":
+                rows += await measure_continuity(root, rounds=copies)
+            elif part == "thread":
+                rows += await measure_thread(root)
             else:
                 rows += await measure_commands(root, rounds=max(5, rounds // 3))
             print(f"{part}: measured in {time.monotonic() - began:.0f} s", file=sys.stderr)
@@ -66,6 +71,7 @@ def main() -> None:
     parser.add_argument(
         "--idle", type=float, default=20.0, metavar="S", help="for how many seconds rooms are left alone and watched"
     )
+    parser.add_argument("--copies", type=int, default=3, help="how often a home is changed, copied by each program, and restored")
     parser.add_argument("--json", action="store_true", help="print data instead of a table")
     chosen = parser.parse_args()
     if unknown := set(chosen.parts) - set(PARTS):
@@ -73,7 +79,8 @@ def main() -> None:
     parts = tuple(part for part in PARTS if not chosen.parts or part in chosen.parts)
     compiled()
     began = os.getloadavg()[0]
-    rows = anyio.run(lambda: measure(parts, rounds=chosen.rounds, turns=chosen.turns, kills=chosen.kills, idle_s=chosen.idle))
+    counts = {"rounds": chosen.rounds, "turns": chosen.turns, "kills": chosen.kills, "copies": chosen.copies}
+    rows = anyio.run(lambda: measure(parts, idle_s=chosen.idle, **counts))
     machine = {
         "python": platform.python_version(),
         "system": platform.platform(),

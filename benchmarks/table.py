@@ -57,9 +57,10 @@ class Row:
         """Return what the table shows of it."""
         mine = Laps(list(self.laps))
         if not self.raw:
-            return (self.name, self.unit, *_shown(mine), str(len(self.laps)), "", "", "", self._aim())
+            return (self.name, self.unit, *_shown(mine), str(len(self.laps)), self.raw_name, "", "", self._aim())
         raw = Laps(list(self.raw))
-        than = f"{mine.median - raw.median:+.1f} {self.unit}" if self.added else f"{mine.median / raw.median:.2f} x"
+        ratio = f"{mine.median / raw.median:.2f} x" if raw.median else ""
+        than = f"{mine.median - raw.median:+.1f} {self.unit}" if self.added else ratio
         return (
             self.name,
             self.unit,
