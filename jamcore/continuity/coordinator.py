@@ -1,7 +1,10 @@
 """Who may work on a host: turns share it, a checkpoint has it alone (CONT-2).
 
 Permits are granted strictly in the order in which they were asked for. That is what starves nobody: a checkpoint waits only for the
-turns that were there before it, and turns that come later wait only for it.
+turns that were there before it, and turns that come later wait only for it. Whoever would rather wait behind later turns asks with a
+short bound, and again (:mod:`jamcore.runtime.safekeeping`).
+
+Holders are named in the words of their owner, a room's turn by its room, since a refusal is read by people.
 """
 
 from __future__ import annotations
@@ -20,15 +23,22 @@ from jamcore.domain.errors import RefusalError
 
 @dataclass(eq=False)
 class HostBusyError(RefusalError):
-    """The host could not be had within the bound; the holders are named."""
+    """The host could not be had within the bound; whose turns hold it is named."""
 
     code: ClassVar[str] = "continuity.host_busy"
-    hint: ClassVar[str] = "Wait for the named turn or checkpoint, or interrupt the turn, then try again."
+    hint: ClassVar[str] = (
+        "Wait for the named turn or checkpoint, or interrupt the turn (`jam room interrupt ROOM`), then try again."
+    )
 
     host: str
     wanted: str
     holders: tuple[str, ...]
     limit_s: float
+
+    @property
+    def why(self) -> str:
+        """Who holds it, in words that end a sentence."""
+        return f"{' and '.join(self.holders) or 'something'} {'is' if len(self.holders) < 2 else 'are'} running"
 
 
 class _Ticket:
@@ -57,8 +67,9 @@ class ExclusivePermit:
 class HostCoordinator:
     """The permits of one host. Siblings of a host share one object, which :class:`Coordinators` hands out."""
 
-    def __init__(self, host_id: UUID) -> None:
+    def __init__(self, host_id: UUID, name: str = "") -> None:
         self.host_id = host_id
+        self.name = name or str(host_id)
         self._waiting: deque[_Ticket] = deque()
         self._held: list[_Ticket] = []
         self._permit: ExclusivePermit | None = None
@@ -78,17 +89,18 @@ class HostCoordinator:
         return self._permit is permit
 
     @asynccontextmanager
-    async def turn_permit(self, session_id: UUID, bound_s: float | None = None) -> AsyncIterator[None]:
+    async def turn_permit(self, session_id: UUID, bound_s: float | None = None, *, said_as: str = "") -> AsyncIterator[None]:
         """Hold the host together with other turns.
 
         Args:
-            session_id: Whose turn it is; named to those who wait.
+            session_id: Whose turn it is.
             bound_s: Seconds to wait at most; ``None`` waits as long as the caller's own scope lets it.
+            said_as: How it is named to those who wait, by its room where that is known.
 
         Raises:
             HostBusyError: The bound passed.
         """
-        ticket = _Ticket(f"session {session_id}", alone=False)
+        ticket = _Ticket(said_as or f"session {session_id}", alone=False)
         await self._enter(ticket, bound_s)
         try:
             yield
@@ -128,9 +140,7 @@ class HostCoordinator:
                 return  # the grant came in the same moment
             holders = self.holders
             self._abandon(ticket)
-            raise HostBusyError(
-                host=str(self.host_id), wanted=ticket.holder, holders=holders, limit_s=float(bound_s or 0.0)
-            ) from None
+            raise HostBusyError(host=self.name, wanted=ticket.holder, holders=holders, limit_s=float(bound_s or 0.0)) from None
         except BaseException:
             self._abandon(ticket)  # cancelled, perhaps in the moment of the grant
             raise
@@ -164,6 +174,8 @@ class Coordinators:
     def __init__(self) -> None:
         self._hosts: dict[UUID, HostCoordinator] = {}
 
-    def for_host(self, host_id: UUID) -> HostCoordinator:
-        """Return the host's coordinator."""
-        return self._hosts.setdefault(host_id, HostCoordinator(host_id))
+    def for_host(self, host_id: UUID, name: str = "") -> HostCoordinator:
+        """Return the host's coordinator; ``name`` is what refusals call the host from then on."""
+        found = self._hosts.setdefault(host_id, HostCoordinator(host_id))
+        found.name = name or found.name
+        return found

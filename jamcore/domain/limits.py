@@ -57,6 +57,13 @@ CAPTURE_DEPTH = 64
 """Bounds of one checkpoint (CONT-4)."""
 CHECKPOINT_WAIT_S = 600.0
 """How long a checkpoint or a restore waits for the turns of a host's other sessions; turns of minutes are ordinary (CONT-2)."""
+CAPTURE_ASK_S = 0.25
+"""How long a capture that can be made later waits for other rooms' turns, and so how long it may keep their next ones (CONT-2)."""
+CAPTURE_DEFERRED_S = 300.0
+"""How long such a capture steps back; then it waits in the queue like everybody, so that it is not starved by turns that overlap."""
+CAPTURE_RETRY_S = 5.0
+CAPTURE_RETRY_MAX_S = 300.0
+"""A capture that failed, or was put off, is tried again after so long; each time after twice as long, up to the larger one."""
 
 TURN_TEXT_CHARACTERS = 1 << 20
 """Characters of a person's message; the largest input that a provider is known to accept."""
