@@ -40,6 +40,7 @@ class BlockStore:
         self._loaded: set[UUID] = set()
         self._damaged = False
         self._lost: list[str] = []
+        self._condemned: dict[bytes, str] = {}
 
     @property
     def damaged(self) -> bool:
@@ -57,10 +58,11 @@ class BlockStore:
         """Say whether a published pack holds the unit, as far as its header tells."""
         return digest in self._index
 
-    def condemn(self, digest: bytes) -> None:
-        """Forget a unit that was found damaged, so that the next checkpoint stores it anew."""
+    def condemn(self, digest: bytes, problem: str) -> None:
+        """Forget where a unit that was found damaged lies, so that the next checkpoint stores it anew; until then ``problem`` is told."""
         with self._lock:
             self._index.pop(digest, None)
+            self._condemned[digest] = problem
             self._damaged = True
 
     def writer(self, checkpoint: UUID, files: Files) -> PackWriter:
@@ -83,10 +85,13 @@ class BlockStore:
         found = self._index.get(digest)
         return (self._pack(found[0]), found[1]) if found else None
 
-    def lost(self) -> str:
-        """Return which packs of published generations are gone or not readable to their end, for a person; empty where none is."""
+    def why_missing(self, digest: bytes) -> str:
+        """Return for a person why no place of a unit is known: what was found of it, or which packs are not whole."""
+        if found := self._condemned.get(digest):
+            return found
         more = f" and {len(self._lost) - LOST_NAMED} more" if len(self._lost) > LOST_NAMED else ""
-        return ", ".join(self._lost[:LOST_NAMED]) + more
+        lost = ", ".join(self._lost[:LOST_NAMED]) + more
+        return f"no published pack holds it; {lost}" if lost else "no published pack holds it"
 
     def _pack(self, checkpoint: UUID) -> Path:
         return self._packs / f"{checkpoint}{PACK_SUFFIX}"
@@ -97,7 +102,7 @@ class BlockStore:
             descriptor = _open(pack)
         except FileNotFoundError:
             self._damaged = True  # its units are missing, which whoever needs them will be told
-            self._lost.append(f"{pack.name} is gone")
+            self._lost.append(f"{pack.name} is not there as a file")
             return
         try:
             for entry in scan(descriptor, checkpoint):
@@ -125,16 +130,17 @@ class BlockReader:
         """
         place = self._store.locate(digest)
         if place is None:
-            lost = self._store.lost()
-            raise BlockDamagedError(digest=digest.hex(), problem=f"no published pack holds it{lost and f'; {lost}'}")
+            raise BlockDamagedError(digest=digest.hex(), problem=self._store.why_missing(digest))
         try:
             return read_unit(self._descriptor(place[0]), place[1], unit, digest)
         except BlockDamagedError as error:
-            self._store.condemn(digest)
-            raise error.at(f"a {unit.name.lower()} in {place[0].name}") from error
+            found = error.at(f"a {unit.name.lower()} in {place[0].name}")
+            self._store.condemn(digest, found.problem)
+            raise found from error
         except FileNotFoundError as error:  # any other failure to read says nothing about the bytes, and goes up as it is
-            self._store.condemn(digest)
-            raise BlockDamagedError(digest=digest.hex(), problem=f"its pack {place[0].name} is gone") from error
+            problem = f"its pack {place[0].name} is gone"
+            self._store.condemn(digest, problem)
+            raise BlockDamagedError(digest=digest.hex(), problem=problem) from error
 
     def close(self) -> None:
         """Close the packs."""

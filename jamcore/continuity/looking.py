@@ -10,7 +10,7 @@ from jamcore.continuity.objects import Entry, Kind, read_root, walk_tree
 from jamcore.continuity.packs import BlockDamagedError
 from jamcore.continuity.publish import Generation, Generations
 from jamcore.continuity.verify import verify
-from jamcore.domain.continuity import CheckpointCorruptError, CheckpointEntry, EntryKind
+from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError, CheckpointEntry, EntryKind
 from jamcore.system.names import show_path
 
 _KINDS: Mapping[Kind, EntryKind] = {Kind.FILE: EntryKind.FILE, Kind.DIRECTORY: EntryKind.DIRECTORY, Kind.LINK: EntryKind.LINK}
@@ -38,14 +38,16 @@ class Look:
         except ValueError as error:
             raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=f"its root has no digest: {error}") from error
 
-    def verify(self, host: UUID, checkpoint: UUID) -> Generation:
-        """Read a generation whole.
+    def verify(self, host: UUID, checkpoint: UUID, recorded: Checkpoint | None = None) -> Generation:
+        """Read a generation whole, and hold it against its row where that is given.
 
         Raises:
-            CheckpointCorruptError: Anything of it is missing or damaged.
+            CheckpointCorruptError: Anything of it is missing or damaged, or it is not what was recorded.
             OSError: A pack cannot be read, which proves nothing about it.
         """
         generation = self._need(host, checkpoint)
+        if recorded is not None:
+            generation.require_recorded(recorded)
         with self._generations.blocks(host).reader() as source:
             verify(source, generation)
         return generation

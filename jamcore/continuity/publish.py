@@ -75,10 +75,16 @@ class Generation(Record):
         bare = self.model_copy(update={"checksum": ""})
         return self.model_copy(update={"checksum": hashlib.sha256(bare.canonical_json()).hexdigest()})
 
-    def differs_from(self, row: Checkpoint) -> str:
-        """Return the names of the fields in which this is not the generation that was recorded; empty when it is that one."""
+    def require_recorded(self, row: Checkpoint) -> None:
+        """Hold this against what was recorded of it.
+
+        Raises:
+            CheckpointCorruptError: They differ; the fields are named.
+        """
         mine, theirs = self.row().model_dump(exclude={"generation"}), row.model_dump(exclude={"generation"})
-        return ", ".join(name for name, value in mine.items() if theirs[name] != value)
+        if different := ", ".join(name for name, value in mine.items() if theirs[name] != value):
+            detail = f"{COMPLETE} does not say what was recorded of generation {row.generation}: {different}"
+            raise CheckpointCorruptError(checkpoint=str(row.id), detail=detail)
 
     def row(self) -> Checkpoint:
         """Return the row; its generation number is given by the store."""
@@ -153,7 +159,9 @@ class Generations:
         try:
             found = Generation.model_validate_json(data)
         except ValidationError as error:
-            raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=f"{COMPLETE} is not readable") from error
+            raise CheckpointCorruptError(
+                checkpoint=str(checkpoint), detail=f"{COMPLETE} is not readable: {_first(error)}"
+            ) from error
         if found.canonical_json() != data or found.sealed() != found:
             raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=f"{COMPLETE} does not have its checksum")
         if (found.host_id, found.checkpoint_id) != (host, checkpoint):
@@ -203,6 +211,13 @@ class Generations:
 
     def _complete(self, host: UUID, checkpoint: UUID) -> Path:
         return self._app / layout.checkpoint_root(host, checkpoint) / COMPLETE
+
+
+def _first(error: ValidationError) -> str:
+    """Return the first thing that is wrong, without the value."""
+    found = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in found["loc"])
+    return f"{where}: {found['msg']}" if where else found["msg"]
 
 
 def _pack_of(path: Path) -> UUID | None:

@@ -51,9 +51,7 @@ class Checkpoints:
         checkpoint = await self._store.read(lambda repos: repos.checkpoints.find(ref))
         problem = ""
         try:
-            generation = await to_thread.run_sync(self._look().verify, checkpoint.host_id, checkpoint.id)
-            if different := generation.differs_from(checkpoint):
-                problem = f"it is not the generation that was recorded: {different}"
+            await to_thread.run_sync(self._look().verify, checkpoint.host_id, checkpoint.id, checkpoint)
         except CheckpointCorruptError as error:
             problem = error.detail
         return CheckpointVerdict(checkpoint=checkpoint, sound=not problem, problem=problem)

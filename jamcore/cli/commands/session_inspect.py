@@ -7,6 +7,7 @@ from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
 from jamcore.cli.output import Output
 from jamcore.cli.views import moment, show_checkpoints, show_turns
+from jamcore.domain.continuity import why_refused
 from jamcore.domain.requests import SessionInspection
 
 
@@ -29,6 +30,8 @@ def _show(output: Output, found: SessionInspection) -> None:
     if decision := found.decision:
         failure = f" ({decision.failure})" if decision.failure else ""
         output.line(f"A start would be: {decision.outcome}{failure}", "red" if decision.failure else "green")
+        if why := why_refused(decision):
+            output.line(why)
     output.line("\nCheckpoints", "bold")
     show_checkpoints(output, found.checkpoints)
     output.line("\nResumes", "bold")
