@@ -19,7 +19,7 @@ from jamcore.continuity.blocks import COMPLETE
 from jamcore.continuity.broker import CheckpointBroker
 from jamcore.continuity.compare import Comparer, Comparison
 from jamcore.continuity.coordinator import Coordinators
-from jamcore.continuity.objects import Root, read_root
+from jamcore.continuity.objects import Kind, Root, read_root, walk_tree
 from jamcore.continuity.packs import BlockDamagedError
 from jamcore.continuity.patterns import CaptureRules, Globs
 from jamcore.continuity.ports import CheckpointStore
@@ -64,6 +64,25 @@ class Placement:
     source: ResumeSource
     why_restored: str = ""
     set_aside: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest generation of a host, or none: what reading it whole has shown, and whether ``current_version`` may resume it."""
+
+    row: Checkpoint | None
+    state: GenerationState
+    current_version: str | None
+    compatible: bool = False
+    problem: str = ""
+
+    def decide(self, session: RuntimeSession) -> ActivationDecision:
+        """Decide how a session of the host may start."""
+        current = self.current_version
+        if session.provider_identity is None:
+            return decide_activation(_evidence(session, None, "none", compatible=False, current=current))
+        evidence = _evidence(session, self.row, self.state, compatible=self.compatible, current=current)
+        return decide_activation(evidence.model_copy(update={"problem": bounded(self.problem)}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +135,42 @@ class Activator:
         """
         if session.provider_identity is None:
             return decide_activation(_evidence(session, None, "none", compatible=False, current=current_version))
+        newest = await self.newest(host, accepts_version=accepts_version, current_version=current_version)
+        return newest.decide(session)
+
+    async def newest(self, host: RuntimeHost, *, accepts_version: AcceptsVersion, current_version: str | None) -> Newest:
+        """Read the newest generation of a host whole, for decisions about its sessions. Changes nothing.
+
+        Raises:
+            CheckpointFailedError: As :meth:`inspect`.
+        """
         await self._broker.repair(host.id)
         row = await self._store.read(lambda rows: rows.checkpoints.latest_of_host(host.id))
-        state: GenerationState = "none"
-        problem, compatible = "", False
-        if row is not None:
-            state, problem = await self._in_thread(host.id, partial(self._state_of, row))
-            compatible = current_version is not None and await _accepts(accepts_version, row.provider_version, current_version)
-        evidence = _evidence(session, row, state, compatible=compatible, current=current_version)
-        return decide_activation(evidence.model_copy(update={"problem": bounded(problem)}))
+        if row is None:
+            return Newest(None, "none", current_version)
+        state, problem = await self._in_thread(host.id, partial(self._state_of, row))
+        compatible = current_version is not None and await _accepts(accepts_version, row.provider_version, current_version)
+        return Newest(row, state, current_version, compatible=compatible, problem=problem)
+
+    async def lacking(
+        self,
+        decision: ActivationDecision,
+        session: RuntimeSession,
+        *,
+        state_root: Path,
+        capture_list: CaptureList,
+        activation_plan: ActivationPlan,
+    ) -> str:
+        """Say what :meth:`place` would miss for an EXACT_RESUME decision as things are now; empty: nothing. Changes nothing.
+
+        Raises:
+            CheckpointCorruptError: The generation is damaged.
+            CheckpointFailedError: The machine failed.
+        """
+        if decision.evidence.checkpoint_id is None:
+            return ""
+        task = _Task(session, decision.evidence.checkpoint_id, state_root, None, CaptureRules(capture_list), activation_plan)
+        return await self._in_thread(session.host_id, partial(self._lacking, task))
 
     async def record(self, session: RuntimeSession, decision: ActivationDecision) -> UUID:
         """Store the decision; nothing may start before this returned. Returns the decision's id."""
@@ -198,7 +244,8 @@ class Activator:
             generation = self._generations.read(row.host_id, row.id)
             if generation is None:
                 return "incomplete", f"{COMPLETE} of generation {row.generation} is gone"
-            generation.require_recorded(row)
+            if different := generation.differs_from(row):
+                return "corrupt", f"{COMPLETE} does not say what was recorded of generation {row.generation}: {different}"
             with self._generations.blocks(row.host_id).reader() as source:
                 verify(source, generation, anyio.from_thread.check_cancelled)
         except CheckpointCorruptError as error:
@@ -210,6 +257,19 @@ class Activator:
         if is_half_restored(self._generations.recovery(task.session.host_id)):
             return "a restore was interrupted"
         return self._compared(task)[1].hindrance
+
+    def _lacking(self, task: _Task) -> str:
+        """Look where :func:`_require_check` would: at the live state if that would be used, else at what would be restored."""
+        if not task.plan.check or (self._hindrance(task) is None and _has_needed(task)):
+            return ""
+        needed = Globs(task.plan.check)
+        generation = self._generations.read(task.session.host_id, task.checkpoint_id)
+        if generation is not None:
+            with _damage_of(task), self._generations.blocks(task.session.host_id).reader() as source:
+                for path, entry in walk_tree(source, read_root(source, bytes.fromhex(generation.root_digest))):
+                    if entry.kind is Kind.FILE and needed.matches(path):
+                        return ""
+        return f"nothing matches {', '.join(task.plan.check)}"
 
     def _restore(self, task: _Task) -> Path | None:
         recovery = self._generations.recovery(task.session.host_id)
@@ -277,15 +337,20 @@ async def _accepts(accepts_version: AcceptsVersion, captured: str, current: str)
 
 def _require_check(task: _Task) -> None:
     """Hold the provider to its own word: at least one file that a resume needs is there."""
-    if not task.plan.check:
+    if _has_needed(task):
         return
-    needed = Globs(task.plan.check)
-    with owned(open_root(task.state_root)) as state:
-        for _ in find(state, lambda seen: seen.is_file and needed.matches(seen.path), needed.may_match_below):
-            return
     raise ContinuityRefusedError(
         session=str(task.session.id), failure=ContinuityFailure.MISSING, detail=f"nothing matches {', '.join(task.plan.check)}"
     )
+
+
+def _has_needed(task: _Task) -> bool:
+    if not task.plan.check:
+        return True
+    needed = Globs(task.plan.check)
+    with owned(open_root(task.state_root)) as state:
+        found = find(state, lambda seen: seen.is_file and needed.matches(seen.path), needed.may_match_below)
+        return next(found, None) is not None
 
 
 @contextmanager
