@@ -1,7 +1,9 @@
 """The block store of one host: every published pack, indexed by digest (CONT-10).
 
 The index is rebuilt from the packs' entry headers, never stored. Only packs of published generations count, because an exact retry
-may overwrite the others. The newest copy of a unit wins: a second copy exists only where an older one was found damaged.
+may overwrite the others, and shared packs: what others need of generations whose payload was removed. A shared pack counts by its name
+alone, which it gets when it is whole. The newest copy of a unit wins: a second copy exists only where an older one was found damaged, or
+while a payload is being removed.
 """
 
 from __future__ import annotations
@@ -10,23 +12,41 @@ import errno
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from uuid import UUID
 
 from jamcore.continuity.format import Unit
-from jamcore.continuity.packs import BlockDamagedError, PackWriter, read_unit, scan
+from jamcore.continuity.packs import BlockDamagedError, PackWriter, read_entry, read_unit, scan
 from jamcore.system.files import Files
 
 PACK_SUFFIX = ".pack"
+SHARED_SUFFIX = ".shared"
+"""``<removal>-<number>.shared``: a pack of the units that survived a removal (:mod:`jamcore.continuity.repack`)."""
 COMPLETE = "complete.json"
 OPEN_PACKS = 16
 """Packs that one reader keeps open: a generation's units lie mostly in few packs."""
+MOVES = 4
+"""How often a reader looks where a unit was moved to: removals of payloads come one after the other."""
 LOST_NAMED = 3
 """How many lost packs a problem names."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PackName:
+    """A pack by the id in its header. ``number`` is that of a shared pack among its removal's; 0 for the pack of a generation."""
+
+    owner: UUID
+    number: int = 0
+
+    @property
+    def file(self) -> str:
+        """Its file's name."""
+        return f"{self.owner}-{self.number}{SHARED_SUFFIX}" if self.number else f"{self.owner}{PACK_SUFFIX}"
 
 
 class BlockStore:
@@ -36,8 +56,9 @@ class BlockStore:
         self._packs = packs
         self._checkpoints = checkpoints
         self._lock = Lock()
-        self._index: dict[bytes, tuple[UUID, int]] = {}
+        self._index: dict[bytes, tuple[Path, int]] = {}
         self._loaded: set[UUID] = set()
+        self._shared: set[PackName] | None = None
         self._damaged = False
         self._lost: list[str] = []
         self._condemned: dict[bytes, str] = {}
@@ -50,9 +71,15 @@ class BlockStore:
     def refresh(self) -> None:
         """Index the packs of generations that were published since the last call."""
         with self._lock:
-            for checkpoint in sorted(published(self._checkpoints, self._loaded)):
-                self._load(checkpoint)
-                self._loaded.add(checkpoint)
+            new = {PackName(checkpoint) for checkpoint in published(self._checkpoints, self._loaded)}
+            # Listed once, and after the others: later ones are told by exchange, and a reader that lacks a unit looks again.
+            if self._shared is None:
+                self._shared = shared_packs(self._packs)
+                new |= self._shared
+            for name in sorted(new):
+                self._load(name)
+                if not name.number:
+                    self._loaded.add(name.owner)
 
     def has(self, digest: bytes) -> bool:
         """Say whether a published pack holds the unit, as far as its header tells."""
@@ -69,7 +96,7 @@ class BlockStore:
         """Begin the pack of a generation that is not published yet."""
         if checkpoint in self._loaded:
             raise ValueError(f"generation {checkpoint} is published")
-        return PackWriter(self._pack(checkpoint), checkpoint, known=self.has, files=files)
+        return PackWriter(self._packs / PackName(checkpoint).file, checkpoint, known=self.has, files=files)
 
     @contextmanager
     def reader(self) -> Iterator[BlockReader]:
@@ -82,8 +109,25 @@ class BlockStore:
 
     def locate(self, digest: bytes) -> tuple[Path, int] | None:
         """Return the pack and the offset of a unit's entry."""
-        found = self._index.get(digest)
-        return (self._pack(found[0]), found[1]) if found else None
+        return self._index.get(digest)
+
+    def relocate(self, digest: bytes, lost: tuple[Path, int] | None) -> tuple[Path, int] | None:
+        """Look for another place of a unit that is not where it was: a removal may have moved it. ``None`` when there is none."""
+        with self._lock:
+            for name in sorted(shared_packs(self._packs) - (self._shared or set())):
+                self._load(name)
+                self._shared = (self._shared or set()) | {name}
+            found = self._index.get(digest)
+        return None if found == lost else found
+
+    def exchange(self, gone: AbstractSet[PackName], new: AbstractSet[PackName]) -> None:
+        """Take in shared packs, and forget packs whose generation's payload is removed: what they alone hold is stored anew if needed."""
+        with self._lock:
+            for name in sorted(new):
+                self._load(name)
+            left = {self._packs / name.file for name in gone}
+            self._index = {digest: place for digest, place in self._index.items() if place[0] not in left}
+            self._shared = ((self._shared or set()) | new) - gone
 
     def why_missing(self, digest: bytes) -> str:
         """Return for a person why no place of a unit is known: what was found of it, or which packs are not whole."""
@@ -93,11 +137,8 @@ class BlockStore:
         lost = ", ".join(self._lost[:LOST_NAMED]) + more
         return f"no published pack holds it; {lost}" if lost else "no published pack holds it"
 
-    def _pack(self, checkpoint: UUID) -> Path:
-        return self._packs / f"{checkpoint}{PACK_SUFFIX}"
-
-    def _load(self, checkpoint: UUID) -> None:
-        pack = self._pack(checkpoint)
+    def _load(self, name: PackName) -> None:
+        pack = self._packs / name.file
         try:
             descriptor = _open(pack)
         except FileNotFoundError:
@@ -105,12 +146,12 @@ class BlockStore:
             self._lost.append(f"{pack.name} is not there as a file")
             return
         try:
-            for entry in scan(descriptor, checkpoint):
+            for entry in scan(descriptor, name.owner):
                 if entry is None:
                     self._damaged = True
                     self._lost.append(f"{pack.name} is not a pack of this generation to its end")
                 else:
-                    self._index[entry.digest] = (checkpoint, entry.offset)
+                    self._index[entry.digest] = (pack, entry.offset)
         finally:
             os.close(descriptor)
 
@@ -128,19 +169,34 @@ class BlockReader:
         Raises:
             OSError: The pack is there and cannot be read, which proves nothing about it.
         """
-        place = self._store.locate(digest)
-        if place is None:
+        return self._read(unit, digest, read_unit)
+
+    def entry(self, unit: Unit, digest: bytes) -> bytes:
+        """Return a unit's entry as it is stored, proven; for a copy of it into another pack.
+
+        Raises:
+            BlockDamagedError: It is missing or damaged.
+            OSError: As :meth:`get`.
+        """
+        return self._read(unit, digest, read_entry)
+
+    def _read(self, unit: Unit, digest: bytes, read: Callable[[int, int, Unit, bytes], bytes]) -> bytes:
+        place = self._store.locate(digest) or self._store.relocate(digest, None)
+        found: BlockDamagedError | None = None
+        for _ in range(MOVES):
+            if place is None:
+                break
+            try:
+                return read(self._descriptor(place[0]), place[1], unit, digest)
+            except BlockDamagedError as error:
+                found = error.at(f"a {unit.name.lower()} in {place[0].name}")
+            except FileNotFoundError:  # any other failure to read says nothing about the bytes, and goes up as it is
+                found = BlockDamagedError(digest=digest.hex(), problem=f"its pack {place[0].name} is gone")
+            place = self._store.relocate(digest, place)
+        if found is None:
             raise BlockDamagedError(digest=digest.hex(), problem=self._store.why_missing(digest))
-        try:
-            return read_unit(self._descriptor(place[0]), place[1], unit, digest)
-        except BlockDamagedError as error:
-            found = error.at(f"a {unit.name.lower()} in {place[0].name}")
-            self._store.condemn(digest, found.problem)
-            raise found from error
-        except FileNotFoundError as error:  # any other failure to read says nothing about the bytes, and goes up as it is
-            problem = f"its pack {place[0].name} is gone"
-            self._store.condemn(digest, problem)
-            raise BlockDamagedError(digest=digest.hex(), problem=problem) from error
+        self._store.condemn(digest, found.problem)
+        raise found
 
     def close(self) -> None:
         """Close the packs."""
@@ -205,6 +261,25 @@ def published(checkpoints: Path, known: AbstractSet[UUID] = frozenset()) -> set[
         if identifier is not None and identifier not in known and is_regular(checkpoints / name / COMPLETE):
             found.add(identifier)
     return found
+
+
+def shared_packs(packs: Path) -> set[PackName]:
+    """Return the shared packs of a directory."""
+    try:
+        names = [entry.name for entry in os.scandir(packs) if entry.name.endswith(SHARED_SUFFIX)]
+    except FileNotFoundError:
+        return set()
+    return {found for name in names if (found := shared_pack_of(name)) is not None}
+
+
+def shared_pack_of(name: str) -> PackName | None:
+    """Return the shared pack that a file is by its name; ``None`` for any other name."""
+    removal, _, number = name.removesuffix(SHARED_SUFFIX).rpartition("-")
+    owner = generation_of(removal)
+    if owner is None or not number.isdecimal():
+        return None
+    found = PackName(owner, int(number))
+    return found if found.file == name else None
 
 
 def generation_of(name: str) -> UUID | None:

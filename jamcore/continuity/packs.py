@@ -85,6 +85,11 @@ class PackWriter:
             self._append(unit, digest, data)
         return digest
 
+    def copy(self, entry: bytes) -> None:
+        """Append an entry as another pack holds it, byte for byte; see :func:`read_entry`."""
+        self._stream.write(entry)
+        self.bytes_written += len(entry)
+
     def seal(self) -> None:
         """Make the pack durable: one sync of the file, one of the directory."""
         self._stream.flush()
@@ -153,6 +158,20 @@ def read_unit(descriptor: int, offset: int, unit: Unit, digest: bytes) -> bytes:
     if len(data) != plain or digest_of(unit, data) != digest:
         raise BlockDamagedError(digest=digest.hex(), problem="its bytes have another digest")
     return data
+
+
+def read_entry(descriptor: int, offset: int, unit: Unit, digest: bytes) -> bytes:
+    """Return the entry at ``offset`` as it is stored, with its header, after proving it.
+
+    Raises:
+        BlockDamagedError: Anything about it is not as it was stored.
+    """
+    read_unit(descriptor, offset, unit, digest)
+    fields = _entry_header(os.pread(descriptor, ENTRY_BYTES, offset))
+    entry = os.pread(descriptor, ENTRY_BYTES + fields[3], offset) if fields else b""
+    if fields is None or len(entry) != ENTRY_BYTES + fields[3]:
+        raise BlockDamagedError(digest=digest.hex(), problem="it changed while it was read")
+    return entry
 
 
 def _check(header: bytes) -> bytes:
