@@ -18,23 +18,24 @@ NOTHING = bytes(DIGEST)
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A stored stream: its size in bytes and its topmost digest."""
+    """A stored stream: its size in bytes, its topmost digest, and the size of its blocks, which is not usual for databases alone."""
 
     size: int
     digest: bytes
+    block: int = BLOCK
 
 
 EMPTY = Content(0, NOTHING)
 
 
-def leaf_count(size: int) -> int:
+def leaf_count(size: int, block: int = BLOCK) -> int:
     """Return how many blocks a stream of ``size`` bytes has."""
-    return -(-size // BLOCK)
+    return -(-size // block)
 
 
-def leaf_bytes(size: int, index: int) -> int:
+def leaf_bytes(size: int, index: int, block: int = BLOCK) -> int:
     """Return how many bytes block ``index`` of a stream has."""
-    return min(BLOCK, size - index * BLOCK)
+    return min(block, size - index * block)
 
 
 def write_stream(sink: Sink, data: bytes) -> Content:
@@ -43,16 +44,16 @@ def write_stream(sink: Sink, data: bytes) -> Content:
     return write_index(sink, leaves, len(data))
 
 
-def write_index(sink: Sink, leaves: Sequence[bytes], size: int) -> Content:
+def write_index(sink: Sink, leaves: Sequence[bytes], size: int, block: int = BLOCK) -> Content:
     """Store the index nodes over blocks that are stored already."""
-    if len(leaves) != leaf_count(size):
+    if len(leaves) != leaf_count(size, block):
         raise ValueError(f"{size} bytes are not {len(leaves)} blocks")
     if not leaves:
         return EMPTY
     level = list(leaves)
     while len(level) > 1:
         level = [sink.put(Unit.NODE, b"".join(level[at : at + FANOUT])) for at in range(0, len(level), FANOUT)]
-    return Content(size, level[0])
+    return Content(size, level[0], block)
 
 
 def read_leaves(source: Source, content: Content) -> list[bytes]:
@@ -65,7 +66,7 @@ def read_leaves(source: Source, content: Content) -> list[bytes]:
         if content.digest != NOTHING:
             raise BlockDamagedError(digest=content.digest.hex(), problem="an empty stream has no blocks")
         return []
-    widths = [leaf_count(content.size)]
+    widths = [leaf_count(content.size, content.block)]
     while widths[-1] > 1:
         widths.append(-(-widths[-1] // FANOUT))
     level = [content.digest]
@@ -87,7 +88,7 @@ def read_blocks(source: Source, content: Content) -> Iterator[bytes]:
 def read_leaf(source: Source, content: Content, index: int, digest: bytes) -> bytes:
     """Return one block, verified to have the length that its place demands."""
     data = source.get(Unit.LEAF, digest)
-    if len(data) != leaf_bytes(content.size, index):
+    if len(data) != leaf_bytes(content.size, index, content.block):
         raise BlockDamagedError(digest=digest.hex(), problem="a block has the wrong length for its place")
     return data
 

@@ -10,8 +10,12 @@ import hashlib
 from enum import IntEnum
 from typing import Literal, Protocol
 
-SCHEMA = 1
-"""Version of the whole format: packs, objects and ``complete.json`` change together."""
+SCHEMA = 2
+"""Version of what is written: roots and ``complete.json``. The second has databases."""
+SCHEMAS = (1, 2)
+"""Versions that are read: a person's checkpoints survive an upgrade."""
+PACK_SCHEMA = 1
+"""Version of packs and of the units in them, which the second version left as they were."""
 
 Algorithm = Literal["sha256"]
 ALGORITHM: Algorithm = "sha256"

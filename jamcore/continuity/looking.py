@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from uuid import UUID
 
+from jamcore.continuity.databases import read_databases
 from jamcore.continuity.format import Source
 from jamcore.continuity.objects import Entry, Kind, read_root, walk_tree
 from jamcore.continuity.packs import BlockDamagedError
@@ -13,6 +14,8 @@ from jamcore.continuity.verify import verify
 from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError, CheckpointEntry, EntryKind
 from jamcore.system.names import show_path
 
+_HOME = b"//"
+"""Begins the key of a database, which lies below the guest's home: no path of the state begins so."""
 _KINDS: Mapping[Kind, EntryKind] = {Kind.FILE: EntryKind.FILE, Kind.DIRECTORY: EntryKind.DIRECTORY, Kind.LINK: EntryKind.LINK}
 
 
@@ -70,12 +73,18 @@ def differing(older: Mapping[bytes, Entry], newer: Mapping[bytes, Entry]) -> tup
 def shown(path: bytes, entry: Entry) -> CheckpointEntry:
     """Return an entry as people see it: every byte of its name is visible."""
     size = 0 if entry.kind is Kind.DIRECTORY else entry.content.size
+    if path.startswith(_HOME):
+        below = show_path(path.removeprefix(_HOME))
+        return CheckpointEntry(path=f"~/{below}", kind=EntryKind.DATABASE, mode=f"{entry.mode:04o}", bytes=size)
     return CheckpointEntry(path=show_path(path), kind=_KINDS[entry.kind], mode=f"{entry.mode:04o}", bytes=size)
 
 
 def _walk(source: Source, generation: Generation) -> Iterator[tuple[bytes, Entry]]:
-    for path, entry in walk_tree(source, read_root(source, bytes.fromhex(generation.root_digest))):
+    root = read_root(source, bytes.fromhex(generation.root_digest))
+    for path, entry in walk_tree(source, root):
         yield b"/".join(path), entry
+    for one in read_databases(source, root.databases):
+        yield _HOME + b"/".join(one.path), Entry(one.path[-1], Kind.FILE, one.mode, 0, one.content)
 
 
 def _differs(older: Entry, newer: Entry) -> bool:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 
-from jamcore.continuity.content import Content, read_stream, write_stream
-from jamcore.continuity.format import SCHEMA, Sink, Source, Unit
+from jamcore.continuity.content import EMPTY, Content, read_stream, write_stream
+from jamcore.continuity.format import SCHEMA, SCHEMAS, Sink, Source, Unit
 from jamcore.continuity.packs import BlockDamagedError
 from jamcore.domain import limits
 
@@ -23,7 +23,9 @@ MODES = 0o777
 """Mode bits that are kept. Set-id and sticky bits are stripped (SEC-1)."""
 
 _FIXED = struct.Struct(">BBHqqQQ32sH")  # kind, growth, mode, mtime, ctime, inode, size, digest, length of the name
-_ROOT = struct.Struct(">HHqQ32sQQ")  # schema, mode, mtime, size, digest, files, bytes
+_VERSION = struct.Struct(">H")
+_ROOT_1 = struct.Struct(">HHqQ32sQQ")  # schema, mode, mtime, size, digest, files, bytes
+_ROOT = struct.Struct(">HHqQ32sQQQ32s")  # the same, then size and digest of the table of databases
 
 
 class Kind(IntEnum):
@@ -64,13 +66,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The root of a generation: its top directory, and how much is below it."""
+    """The root of a generation: its top directory, the table of its databases, and how much both hold."""
 
     mode: int
     mtime_ns: int
     content: Content
     files: int
     bytes_total: int
+    databases: Content = EMPTY
 
 
 def write_directory(sink: Sink, entries: Iterable[Entry]) -> Content:
@@ -94,7 +97,8 @@ def read_directory(source: Source, content: Content) -> tuple[Entry, ...]:
 
 def write_root(sink: Sink, root: Root) -> bytes:
     """Store the root and return its digest."""
-    fields = (root.mode, root.mtime_ns, root.content.size, root.content.digest, root.files, root.bytes_total)
+    tree, table = root.content, root.databases
+    fields = (root.mode, root.mtime_ns, tree.size, tree.digest, root.files, root.bytes_total, table.size, table.digest)
     return sink.put(Unit.ROOT, _ROOT.pack(SCHEMA, *fields))
 
 
@@ -105,12 +109,14 @@ def read_root(source: Source, digest: bytes) -> Root:
         BlockDamagedError: It is missing, damaged, or of another schema.
     """
     data = source.get(Unit.ROOT, digest)
-    if len(data) != _ROOT.size:
-        raise BlockDamagedError(digest=digest.hex(), problem="a root has the wrong length")
-    schema, mode, mtime_ns, size, top, files, bytes_total = _ROOT.unpack(data)
-    if schema != SCHEMA:
+    schema = _VERSION.unpack_from(data)[0] if len(data) >= _VERSION.size else 0
+    if schema not in SCHEMAS:
         raise BlockDamagedError(digest=digest.hex(), problem=f"schema {schema} is not known")
-    return Root(mode, mtime_ns, Content(size, top), files, bytes_total)
+    form = _ROOT if schema == SCHEMA else _ROOT_1
+    if len(data) != form.size:
+        raise BlockDamagedError(digest=digest.hex(), problem="a root has the wrong length")
+    _, mode, mtime_ns, size, top, files, bytes_total, *table = form.unpack(data)
+    return Root(mode, mtime_ns, Content(size, top), files, bytes_total, Content(*table) if table else EMPTY)
 
 
 def walk_tree(source: Source, root: Root) -> Iterator[tuple[tuple[bytes, ...], Entry]]:

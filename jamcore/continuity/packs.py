@@ -18,7 +18,7 @@ from uuid import UUID
 
 import zstandard
 
-from jamcore.continuity.format import ALGORITHM_ID, BLOCK, SCHEMA, Unit, digest_of
+from jamcore.continuity.format import ALGORITHM_ID, BLOCK, PACK_SCHEMA, Unit, digest_of
 from jamcore.domain.errors import FaultError
 from jamcore.system.files import PRIVATE_FILE, Files
 
@@ -74,7 +74,7 @@ class PackWriter:
         self._codec = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         self._stream: BinaryIO = os.fdopen(os.open(path, flags, PRIVATE_FILE), "wb", buffering=1 << 20)
-        header = _HEADER.pack(_MAGIC, SCHEMA, ALGORITHM_ID, checkpoint.bytes)
+        header = _HEADER.pack(_MAGIC, PACK_SCHEMA, ALGORITHM_ID, checkpoint.bytes)
         self._stream.write(header + _check(header))
         self.bytes_written = HEADER_BYTES
 
@@ -123,7 +123,7 @@ def scan(descriptor: int, checkpoint: UUID) -> Iterator[PackEntry | None]:
     Wrong is: no header of this checkpoint, a damaged entry header, or an entry that ends behind the end of the file.
     """
     size = os.fstat(descriptor).st_size
-    expected = _HEADER.pack(_MAGIC, SCHEMA, ALGORITHM_ID, checkpoint.bytes)
+    expected = _HEADER.pack(_MAGIC, PACK_SCHEMA, ALGORITHM_ID, checkpoint.bytes)
     if os.pread(descriptor, HEADER_BYTES, 0) != expected + _check(expected):
         yield None
         return

@@ -50,10 +50,10 @@ class Generation(Record):
     """The content of ``complete.json``: the root of a generation alone, with whose it is and what it was made with.
 
     ``root_digest`` names the root object in the packs. ``guest_frozen`` says whether the guest was held still while it was read, or
-    only Jam's own turns were (CONT-2). ``checksum`` is over all other fields.
+    only Jam's own turns were (CONT-2). ``checksum`` is over all other fields. Generations of the first schema have no databases.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[1, 2] = 2
     algorithm: Algorithm
     checkpoint_id: UUID
     host_id: UUID

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jamcore.continuity.content import Content, leaf_bytes, read_leaf, read_leaves
+from jamcore.continuity.databases import read_databases
 from jamcore.continuity.format import Source
 from jamcore.continuity.objects import Kind, Root, read_root, walk_tree
 from jamcore.continuity.packs import BlockDamagedError
@@ -29,9 +30,9 @@ def verify(source: Source, generation: Generation, alive: Callable[[], None] = l
 
 
 def _prove(source: Source, content: Content, proven: set[tuple[bytes, int]], alive: Callable[[], None]) -> None:
-    """Read the blocks of one file or link that are not proven yet."""
+    """Read the blocks of one file, link or database that are not proven yet."""
     for index, leaf in enumerate(read_leaves(source, content)):
-        known = (leaf, leaf_bytes(content.size, index))
+        known = (leaf, leaf_bytes(content.size, index, content.block))
         if known not in proven:
             alive()
             read_leaf(source, content, index, leaf)
@@ -52,6 +53,13 @@ def _verify(source: Source, generation: Generation, alive: Callable[[], None]) -
             _prove(source, entry.content, proven, alive)
         except BlockDamagedError as error:
             raise error.at(f"of {shown(path)}") from error
+    for one in read_databases(source, root.databases):
+        files += 1
+        bytes_total += one.content.size
+        try:
+            _prove(source, one.content, proven, alive)
+        except BlockDamagedError as error:
+            raise error.at(f"of ~/{shown(one.path)}") from error
     if (files, bytes_total) != (root.files, root.bytes_total) or (files, bytes_total) != (generation.files, generation.bytes_total):
         raise BlockDamagedError(digest=generation.root_digest, problem="the root counts other files than there are")
     return root

@@ -22,7 +22,12 @@ class CaptureKind(StrEnum):
 
 
 class CaptureEntry(Record):
-    """Files below the provider's state root: a relative glob (``**`` any depth) and how they are captured."""
+    """Files below the provider's state root: a relative glob (``**`` any depth) and how they are captured.
+
+    A DATABASE lies below the guest's home instead, on the guest's own disk, and its pattern is a path in which ``*`` and ``?`` stay within
+    a name. One that is named exactly must be there at every checkpoint; of those that a star finds, the ones that are there are taken. Only
+    SQLite databases are known. What a DATABASE pattern matches below the state root refuses the checkpoint: it is in the wrong place.
+    """
 
     pattern: str
     kind: CaptureKind
@@ -93,10 +98,15 @@ class EntryKind(StrEnum):
     FILE = "file"
     DIRECTORY = "directory"
     LINK = "link"
+    DATABASE = "database"
 
 
 class CheckpointEntry(Record):
-    """One name in a generation. ``path`` is below the provider's state root, escaped; ``mode`` is octal; a link's bytes are its target."""
+    """One name in a generation.
+
+    ``path`` is below the provider's state root, escaped; a database's is below the guest's home and begins with ``~/``. ``mode`` is octal;
+    a link's bytes are its target.
+    """
 
     path: str
     kind: EntryKind
@@ -259,6 +269,33 @@ class SecretInStateError(CaptureRefusedError):
         "Change that secret. The turns since the last checkpoint are in the live state alone: take the files with "
         "`jam change new ROOM`, and go on in a new room."
     )
+
+
+@dataclass(eq=False)
+class DatabaseRefusedError(CaptureRefusedError):
+    """A database that the provider needs is missing, damaged, or not one that can be copied (CONT-5)."""
+
+    code: ClassVar[str] = "continuity.database_refused"
+    hint: ClassVar[str] = "Look at the named database in the guest's home; the last good checkpoint is untouched."
+
+
+@dataclass(eq=False)
+class DatabaseBusyError(CaptureRefusedError):
+    """A program in the guest holds a database locked, so no copy of it could be made (CONT-5)."""
+
+    code: ClassVar[str] = "continuity.database_busy"
+    hint: ClassVar[str] = "Jam tries again with the next checkpoint; stop what writes to the named database if it stays so."
+
+
+@dataclass(eq=False)
+class DatabaseHelperError(FaultError):
+    """The program that copies and restores databases in the guest could not be started, did not end, or said nonsense (CONT-5)."""
+
+    code: ClassVar[str] = "continuity.database_helper"
+    hint: ClassVar[str] = "Try again; if it stays so, look at what else runs in the room's sandbox. Nothing was published or replaced."
+
+    host: str
+    problem: str
 
 
 @dataclass(eq=False)
