@@ -103,12 +103,12 @@ class HostWorkers:
             UnknownProviderError: The host's plugin is not there any more.
             SharedHostFullError: The provider takes no more sessions on this host now (SHARE-5).
         """
-        stored, record, workspace, room = await self._store.read(partial(_rows, host, session))
+        stored, record, workspace, room, name = await self._store.read(partial(_rows, host, session))
         own_process = False
         if stored.cell.placement is Placement.SHARED:
             own_process = (await require_seat(self._plugins.provider(stored.provider), stored.sandbox, live)).own_process
         workspace = _seen(workspace, guest_view(Plan.model_validate_json(stored.plan_json), self._options.app))
-        return Seat(session=record, workspace=workspace, room_id=room, own_process=own_process)
+        return Seat(session=record, workspace=workspace, room_id=room, room_name=name, own_process=own_process)
 
     async def make(self, host: UUID) -> HostWorker:
         """Return the worker of a host, not started and without a seat.
@@ -158,7 +158,7 @@ class HostWorkers:
             store=self._store,
             feed=self._feed,
             clock=self._options.clock,
-            coordinator=self._coordinators.for_host(host.id),
+            coordinator=self._coordinators.for_host(host.id, host.sandbox),
             desk=self.desk,
             crash=self._options.crash,
         )
@@ -196,6 +196,6 @@ def _freeze(engine: Engine, sandbox: str) -> Freeze | None:
     return None
 
 
-def _rows(host: UUID, session: UUID, repos: Repos) -> tuple[RuntimeHost, RuntimeSession, SessionWorkspace, UUID]:
-    room = repos.bindings.live_of_session(session).room_id
-    return repos.hosts.get(host), repos.sessions.get(session), repos.workspaces.of_session(session), room
+def _rows(host: UUID, session: UUID, repos: Repos) -> tuple[RuntimeHost, RuntimeSession, SessionWorkspace, UUID, str]:
+    room = repos.rooms.get(repos.bindings.live_of_session(session).room_id)
+    return repos.hosts.get(host), repos.sessions.get(session), repos.workspaces.of_session(session), room.id, room.name

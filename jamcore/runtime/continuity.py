@@ -10,6 +10,7 @@ from uuid import UUID
 from jamcore.continuity.activate import Activator, Placement
 from jamcore.continuity.broker import CheckpointBroker, Freeze
 from jamcore.continuity.observe import Observer, observation_of, require_success
+from jamcore.domain import limits
 from jamcore.domain.continuity import (
     Activation,
     ActivationDecision,
@@ -132,8 +133,17 @@ class HostContinuity:
         self.feed.announce(seat.room_id)
         return waiting
 
-    async def capture(self, reason: CheckpointReason, identities: Mapping[UUID, str] | None = None) -> Checkpoint | None:
-        """Publish a generation of the host, and say which turns are safe now; ``None`` when the provider declares no continuity."""
+    async def capture(
+        self,
+        reason: CheckpointReason,
+        identities: Mapping[UUID, str] | None = None,
+        *,
+        bound_s: float = limits.CHECKPOINT_WAIT_S,
+    ) -> Checkpoint | None:
+        """Publish a generation of the host, and say which turns are safe now; ``None`` when the provider declares no continuity.
+
+        ``bound_s``: how long the turns that run are waited for.
+        """
         if not self.hooks.description.continuity:
             return None
         row = await self.broker.capture(
@@ -144,6 +154,7 @@ class HostContinuity:
             provider_version=self.program_version,
             freeze=self.freeze,
             identities=identities,
+            bound_s=bound_s,
         )
 
         def say(repos: Repos) -> set[UUID]:

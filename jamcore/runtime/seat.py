@@ -29,6 +29,7 @@ class Seat:
     session: RuntimeSession
     workspace: SessionWorkspace
     room_id: UUID
+    room_name: str = ""
     own_process: bool = False
     identity: ProviderIdentity | None = None
     runtime: ProviderRuntime | None = None
@@ -44,6 +45,11 @@ class Seat:
     _waiting: deque[Turn] = field(default_factory=deque)
     _arrived: anyio.Event = field(default_factory=anyio.Event)
     _closed: bool = False
+
+    @property
+    def said_as(self) -> str:
+        """How people know it."""
+        return f"room {self.room_name or self.room_id}"
 
     @property
     def takes_turns(self) -> bool:

@@ -70,6 +70,7 @@ class Seating:
                 await self._turn(seat, turn)
             finally:
                 seat.end()
+                self.kept.turn_ended()
 
     async def interrupt(self, seat: Seat) -> None:
         """Interrupt the running turn; idle: does nothing. A turn that is only just beginning is interrupted as soon as it can be."""
@@ -88,12 +89,13 @@ class Seating:
             await seat.idle.wait()
 
     async def capture(self, seat: Seat) -> None:
-        """Checkpoint after a turn; a failure is said in the room and tried once more before the stop (START-5)."""
-        try:
-            await self.kept.capture(CheckpointReason.AFTER_TURN)
-        except JamError as error:
-            self.kept.changed()
-            await self.bring_up.standing.say((seat,), error.code, f"the checkpoint after this turn failed: {error}. {error.hint}")
+        """Checkpoint after a turn; what keeps it from being made is said in the room, and it is tried again (START-5)."""
+        trouble = await self.kept.after_turn()
+        if trouble is None:
+            return
+        what = "not captured yet" if trouble.deferred else "the checkpoint after this turn failed"
+        with suppress(JamError):  # a full disk takes no notice either; the room's view says the same
+            await self.bring_up.standing.say((seat,), trouble.code, f"{what}: {trouble.why}")
 
     async def put_down(self, seats: tuple[Seat, ...], why: str, *, parked: bool) -> None:
         """Settle the turns that still waited, and record the end. ``parked``: nothing runs in the sandbox any more."""
@@ -110,7 +112,9 @@ class Seating:
         try:
             if seat.identity is None:
                 seat.identity = await self._open_thread(seat, seat.runtime)
-            state = await self.runner.run(turn, seat.runtime, seat.identity, started=seat.interruptible.set)
+            state = await self.runner.run(
+                turn, seat.runtime, seat.identity, started=seat.interruptible.set, said_as=f"the turn of {seat.said_as}"
+            )
         except (ProviderGoneError, ProviderProtocolError, ProviderTimeoutError) as error:
             # A turn whose start was not answered may run all the same: only the provider's state can tell.
             await self.runner.doubt(turn, error)

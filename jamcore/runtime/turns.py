@@ -62,16 +62,24 @@ class TurnRunner:
         self._desk = desk
 
     async def run(
-        self, turn: Turn, runtime: ProviderRuntime, identity: ProviderIdentity, *, started: Callable[[], None]
+        self,
+        turn: Turn,
+        runtime: ProviderRuntime,
+        identity: ProviderIdentity,
+        *,
+        started: Callable[[], None],
+        said_as: str = "",
     ) -> TurnState:
         """Run an accepted turn to the provider's end mark and return its state; ``started`` is called when it can be interrupted.
+
+        ``said_as`` names it to those who wait for the host.
 
         Raises:
             ProviderGoneError: The program ended first. Whether the turn was kept is decided when the session comes back.
             ProviderProtocolError: The program spoke nonsense; likewise.
         """
         async with (
-            self._coordinator.turn_permit(turn.session_id),
+            self._coordinator.turn_permit(turn.session_id, said_as=said_as),
             recording(self._feed, room=turn.room_id, turn=turn.id) as recorder,
             self._desk.counter(turn, runtime, identity) as counter,
             runtime.turn(identity, turn.text) as events,

@@ -17,6 +17,7 @@ import anyio
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.errors import JamError
 from jamcore.domain.limits import DEFAULTS, Limits
+from jamcore.domain.safekeeping import CaptureTrouble
 from jamcore.domain.sessions import Turn
 from jamcore.runtime.bringup import BringUp
 from jamcore.runtime.leases import Leases
@@ -74,6 +75,11 @@ class HostWorker:
     def left_running(self) -> bool:
         """Whether it has ended and could not park a sandbox that is proven to be its own."""
         return self._ended.is_set() and self._proven and not self._parked
+
+    @property
+    def capture_trouble(self) -> CaptureTrouble | None:
+        """Why turns of the host are in no generation yet."""
+        return self._kept.trouble
 
     def seat(self, session: UUID) -> Seat | None:
         """Return the seat of a session to which turns may be routed."""
@@ -173,6 +179,7 @@ class HostWorker:
             async with owned_tasks() as tasks:
                 if runtime is not None:
                     tasks.start_soon(self._roster.watch, runtime)
+                tasks.start_soon(self._kept.keep_trying)
                 await self._roster.open(LiveHost(tasks, prepared, runtime), first)
                 self._up = True
                 report_up()

@@ -8,9 +8,13 @@ from typing import Any, cast
 import anyio
 import pytest
 
+from jamcore.continuity.coordinator import HostBusyError
+from jamcore.domain import limits
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.errors import ConflictError
+from jamcore.domain.safekeeping import CaptureTrouble
 from jamcore.runtime.safekeeping import Safekeeping
+from jamcore.system.clock import SystemClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
 AFTER = CheckpointReason.AFTER_TURN
@@ -23,10 +27,16 @@ class Captures:
         self.may = anyio.Event()
         self.made: list[CheckpointReason] = []
         self.failing = 0
+        self.clock = SystemClock()
+        self.bounds: list[float] = []
+        self.busy: str = ""
 
-    async def capture(self, reason: CheckpointReason, _opened: object) -> Checkpoint:
+    async def capture(self, reason: CheckpointReason, _opened: object, *, bound_s: float) -> Checkpoint:
         """See ``HostContinuity``."""
+        self.bounds.append(bound_s)
         await self.may.wait()
+        if self.busy:
+            raise HostBusyError(host="jam-x", wanted="checkpoint", holders=(self.busy,), limit_s=bound_s)
         if self.failing:
             self.failing -= 1
             raise ConflictError(kind="checkpoint", ref="r", problem="full")
@@ -104,3 +114,114 @@ async def test_a_capture_that_fails_is_nobody_elses(kept: Safekeeping, captures:
     assert len(failed) == 1
     assert len(captures.made) == 1
     assert not kept.dirty
+
+
+def trouble_of(kept: Safekeeping) -> CaptureTrouble | None:
+    """Return what stands in the way now."""
+    return kept.trouble
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses are short here."""
+    monkeypatch.setattr(limits, "CAPTURE_RETRY_S", 0.01)
+    monkeypatch.setattr(limits, "CAPTURE_RETRY_MAX_S", 0.02)
+
+
+@pytest.mark.guarantee("CONT-2")
+async def test_a_capture_after_a_turn_steps_back_from_the_turns_of_other_rooms(kept: Safekeeping, captures: Captures) -> None:
+    """It asks shortly and says whose turn runs; it is made when that turn ends, and then nothing stands in the way any more."""
+    captures.may.set()
+    captures.busy = "the turn of room red"
+    kept.changed()
+    trouble = await kept.after_turn()
+    assert trouble is not None
+    assert trouble == trouble_of(kept)
+    assert (trouble.deferred, trouble.why, trouble.code) == (True, "the turn of room red is running", "continuity.host_busy")
+    assert captures.bounds == [limits.CAPTURE_ASK_S]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(kept.keep_trying)
+        await anyio.wait_all_tasks_blocked()
+        captures.busy = ""
+        kept.turn_ended()
+        await anyio.wait_all_tasks_blocked()
+        assert captures.made == [AFTER]
+        assert trouble_of(kept) is None
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.guarantee("CONT-2")
+async def test_a_capture_that_stepped_back_for_long_queues_like_everybody(kept: Safekeeping, captures: Captures) -> None:
+    """Turns that always overlap do not starve it. What failed for another reason never queues, however long ago."""
+    captures.may.set()
+    captures.busy = "the turn of room red"
+    kept.changed()
+    await kept.after_turn()
+    kept._deferred_since -= limits.CAPTURE_DEFERRED_S
+    await kept.after_turn()
+    assert captures.bounds == [limits.CAPTURE_ASK_S, limits.CHECKPOINT_WAIT_S]
+    captures.busy, captures.failing = "", 1
+    await kept.after_turn()
+    kept._deferred_since -= limits.CAPTURE_DEFERRED_S
+    await kept.after_turn()
+    assert captures.bounds[-1] == limits.CAPTURE_ASK_S
+
+
+@pytest.mark.guarantee("CONT-2", "CONT-7")
+@pytest.mark.parametrize("reason", [CheckpointReason.FIRST_TURN, CheckpointReason.BEFORE_STOP])
+async def test_a_capture_that_cannot_be_put_off_waits_without_keeping_others(
+    kept: Safekeeping, captures: Captures, reason: CheckpointReason
+) -> None:
+    """It asks again when a turn ends, each time shortly; its caller goes on when it is made."""
+    captures.may.set()
+    captures.busy = "the turn of room red"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(kept.capture, reason)
+        await anyio.wait_all_tasks_blocked()
+        captures.busy = ""
+        kept.turn_ended()
+    assert captures.made == [reason]
+    assert set(captures.bounds) == {limits.CAPTURE_ASK_S}
+
+
+@pytest.mark.guarantee("CONT-2", "START-5")
+@pytest.mark.usefixtures("hurried")
+async def test_a_failed_capture_is_tried_again_until_it_is_made(kept: Safekeeping, captures: Captures) -> None:
+    """With what failed, since when and when it is next tried; the pauses grow to their largest; success takes the trouble away."""
+    captures.may.set()
+    captures.failing = 5
+    kept.changed()
+    first = await kept.after_turn()
+    assert first is not None
+    assert (first.deferred, first.attempts, first.code) == (False, 1, "conflict.changed_record")
+    assert first.next_try > first.since
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(kept.keep_trying)
+        with anyio.fail_after(10):
+            while kept.trouble is not None:
+                assert kept.trouble.since == first.since
+                await anyio.sleep(0.001)
+        tasks.cancel_scope.cancel()
+    assert captures.made == [AFTER]
+    assert len(captures.bounds) == 6
+
+
+@pytest.mark.guarantee("CONT-2")
+async def test_whatever_holds_the_turn_takes_its_trouble_away(kept: Safekeeping, captures: Captures) -> None:
+    """A sibling's capture does; one that was begun before the turn ended does not."""
+    captures.may.set()
+    captures.failing = 1
+    kept.changed()
+    assert await kept.after_turn() is not None
+    await kept.capture(CheckpointReason.FIRST_TURN)
+    assert trouble_of(kept) is None
+    captures.may = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(kept.capture, CheckpointReason.FIRST_TURN)
+        await anyio.wait_all_tasks_blocked()
+        kept.changed()
+        kept._note(ConflictError(kind="checkpoint", ref="r", problem="full"))
+        captures.may.set()
+    assert trouble_of(kept) is not None
+    assert await kept.after_turn() is None
+    assert trouble_of(kept) is None

@@ -125,7 +125,7 @@ class Host:
 
     # ----------------------------------------------------------------------------- as continuity, standing and runner
 
-    async def capture(self, reason: CheckpointReason, _identities: Mapping[UUID, str]) -> Checkpoint:
+    async def capture(self, reason: CheckpointReason, _identities: Mapping[UUID, str], **_: object) -> Checkpoint:
         """See :meth:`HostContinuity.capture`."""
         await self.saving()
         self.said.append(reason.value)
@@ -150,7 +150,7 @@ class Host:
         if parked:
             self.said.append("host parked")
 
-    async def run(self, turn: Turn, runtime: Program, _identity: str, *, started: Callable[[], None]) -> TurnState:
+    async def run(self, turn: Turn, runtime: Program, _identity: str, *, started: Callable[[], None], **_: object) -> TurnState:
         """See :meth:`TurnRunner.run`: a turn that goes on until it is interrupted."""
         started()
         self.said.append(f"{turn.text} begun")
@@ -627,7 +627,7 @@ async def test_every_generation_names_the_threads_that_were_opened(host: Host) -
     await host.make(HOST)
     named: list[dict[UUID, str]] = []
 
-    async def capture(_reason: CheckpointReason, identities: Mapping[UUID, str]) -> None:
+    async def capture(_reason: CheckpointReason, identities: Mapping[UUID, str], **_: object) -> None:
         named.append(dict(identities))
 
     host.continuity.capture = capture

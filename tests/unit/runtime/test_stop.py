@@ -72,7 +72,7 @@ class Host:
                 self.said.append("cut off")
                 raise
 
-    async def capture(self, reason: CheckpointReason, _identities: object) -> Checkpoint:
+    async def capture(self, reason: CheckpointReason, _identities: object, **_: object) -> Checkpoint:
         """See :meth:`HostContinuity.capture`."""
         self.said.append("saving")
         await self.saving()
