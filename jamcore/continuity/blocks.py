@@ -21,7 +21,7 @@ from threading import Lock
 from uuid import UUID
 
 from jamcore.continuity.format import Unit
-from jamcore.continuity.packs import BlockDamagedError, PackWriter, read_entry, read_unit, scan
+from jamcore.continuity.packs import BlockDamagedError, PackWriter, proves, read_entry, read_unit, scan
 from jamcore.system.files import Files
 
 PACK_SUFFIX = ".pack"
@@ -85,6 +85,24 @@ class BlockStore:
         """Say whether a published pack holds the unit, as far as its header tells."""
         return digest in self._index
 
+    def has_whole(self, digest: bytes) -> bool:
+        """Say whether a published pack holds the unit, by reading it: once damage is known, no header is proof enough.
+
+        Raises:
+            OSError: The pack is there and cannot be read.
+        """
+        place = self.locate(digest)
+        if place is None:
+            return False
+        try:
+            descriptor = _open(place[0])
+        except FileNotFoundError:
+            return False
+        try:
+            return proves(descriptor, place[1], digest)
+        finally:
+            os.close(descriptor)
+
     def condemn(self, digest: bytes, problem: str) -> None:
         """Forget where a unit that was found damaged lies, so that the next checkpoint stores it anew; until then ``problem`` is told."""
         with self._lock:
@@ -96,7 +114,8 @@ class BlockStore:
         """Begin the pack of a generation that is not published yet."""
         if checkpoint in self._loaded:
             raise ValueError(f"generation {checkpoint} is published")
-        return PackWriter(self._packs / PackName(checkpoint).file, checkpoint, known=self.has, files=files)
+        known = self.has_whole if self._damaged else self.has
+        return PackWriter(self._packs / PackName(checkpoint).file, checkpoint, known=known, files=files)
 
     @contextmanager
     def reader(self) -> Iterator[BlockReader]:

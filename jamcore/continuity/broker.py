@@ -282,9 +282,12 @@ class CheckpointBroker:
         new = await anyio.to_thread.run_sync(self._generations.published, host_id, frozenset(known))
         if not new and not first:
             return ()
-        rows = await self._store.read(lambda rows: {row.id for row in rows.checkpoints.of_host(host_id)})
+        recorded = await self._store.read(lambda rows: rows.checkpoints.of_host(host_id))
+        rows = {row.id for row in recorded}
         added: list[Checkpoint] = []
         for checkpoint in sorted(new - rows):
+            if recorded and checkpoint < recorded[-1].id:
+                continue  # its row was lost, not never written: recorded now it would pass for the newest, and lose turns
             try:
                 generation = await anyio.to_thread.run_sync(self._generations.read, host_id, checkpoint)
             except CheckpointCorruptError:

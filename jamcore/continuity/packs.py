@@ -174,6 +174,18 @@ def read_entry(descriptor: int, offset: int, unit: Unit, digest: bytes) -> bytes
     return entry
 
 
+def proves(descriptor: int, offset: int, digest: bytes) -> bool:
+    """Say whether the entry at ``offset`` holds the bytes of this digest, whatever its unit is."""
+    fields = _entry_header(os.pread(descriptor, ENTRY_BYTES, offset))
+    if fields is None:
+        return False
+    try:
+        read_unit(descriptor, offset, Unit(fields[0]), digest)
+    except BlockDamagedError:
+        return False
+    return True
+
+
 def _check(header: bytes) -> bytes:
     return _CHECK.pack(zlib.crc32(header))
 
