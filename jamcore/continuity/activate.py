@@ -256,6 +256,8 @@ class Activator:
         """Return why the live state may not be used, or ``None``: it extends the generation."""
         if is_half_restored(self._generations.recovery(task.session.host_id)):
             return "a restore was interrupted"
+        if not task.state_root.is_dir():
+            return "the live state is gone"
         return self._compared(task)[1].hindrance
 
     def _lacking(self, task: _Task) -> str:
@@ -273,6 +275,8 @@ class Activator:
 
     def _restore(self, task: _Task) -> Path | None:
         recovery = self._generations.recovery(task.session.host_id)
+        if not task.state_root.is_dir():
+            self._generations.files.make_private(task.state_root)
         root, compared = self._compared(task)
         place = Place(task.state_root, task.scratch_root, recovery, self._ids.uuid())
         with _damage_of(task), self._generations.blocks(task.session.host_id).reader() as source:

@@ -14,7 +14,7 @@ from jamcore.system.files import PRIVATE_DIRECTORY
 
 
 def empty_scratch(home: Path, relative: str, alive: Callable[[], None] = lambda: None) -> None:
-    """Empty one directory below the guest's home; where it is absent, nothing is to be done.
+    """Empty one directory below the guest's home; where it or the home is absent, nothing is to be done.
 
     A link or file where a directory of the path should be is removed, not followed: it could bring stale state back in.
 
@@ -25,7 +25,11 @@ def empty_scratch(home: Path, relative: str, alive: Callable[[], None] = lambda:
     names = tuple(os.fsencode(part) for part in relative.split("/"))
     if not all(is_name(name) for name in names):
         raise InvalidInputError(field="guest_scratch", problem=f"{relative[:80]!r} is not a relative path")
-    with owned(open_root(home)) as descriptor:
+    try:
+        root = open_root(home)
+    except FileNotFoundError:
+        return
+    with owned(root) as descriptor:
         _empty(descriptor, names, alive)
 
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
 from aiohttp import web
 
-from jamcore.control.address import remove_record, write_record
+from jamcore.control.address import read_record, remove_record, write_record
 from jamcore.control.app import build_app
 from jamcore.control.directory import environment
 from jamcore.control.failures import TcpUnusableError
 from jamcore.control.loopback import Doorkeeper, LoopbackAddress, control_token
 from jamcore.control.schemas import DaemonRecord
-from jamcore.control.sockets import forget, listen, runtime_directory, socket_path
+from jamcore.control.sockets import forget, forget_dead, listen, runtime_directory, socket_path
 from jamcore.control.versions import API_VERSION, jam_version
 from jamcore.daemon.services import Services
+from jamcore.domain.errors import JamError
 from jamcore.domain.limits import DEFAULTS, Limits
 from jamcore.system.files import Files
 
@@ -65,6 +66,7 @@ async def serving(
         await web.SockSite(runner, listener).start()
         if tcp is not None:
             await _listen_on(runner, tcp)
+        _forget_former(app_directory, path)
         write_record(app_directory, record, files)
         yield path
     finally:
@@ -74,6 +76,14 @@ async def serving(
             remove_record(app_directory, record, files)
             await runner.cleanup()
         forget(path, listener)
+
+
+def _forget_former(app_directory: Path, path: Path) -> None:
+    """Remove the socket of a life that was killed before the app directory was moved: its name is that of the old place."""
+    with suppress(JamError):
+        former = read_record(app_directory)
+        if former is not None and former.socket != str(path):
+            forget_dead(Path(former.socket))
 
 
 async def _listen_on(runner: web.AppRunner, tcp: LoopbackAddress) -> None:

@@ -126,6 +126,20 @@ def forget(path: Path, listener: socket.socket) -> None:
         return  # another daemon of this user still has a socket there
 
 
+def forget_dead(path: Path) -> None:
+    """Remove the socket of a daemon that was killed, if it is this user's and nobody listens on it. What is anything else stays."""
+    try:
+        found = path.lstat()
+        if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
+            probe.connect(str(path))
+    except ConnectionRefusedError:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return  # gone, out of reach, or alive and busy
+
+
 def _problem(found: os.stat_result) -> str:
     if stat.S_ISLNK(found.st_mode):
         return "it is a symbolic link"

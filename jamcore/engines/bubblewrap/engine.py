@@ -90,7 +90,7 @@ class BubblewrapEngine(SupervisedEngine[RunningSandbox]):
 
     def _directories(self, spec: SandboxSpec) -> OwnDirectories:
         disk = Path(spec.guest_disk)
-        return OwnDirectories(_home(disk), _clone(disk))
+        return OwnDirectories(_home(disk), _clone(disk) if spec.clone else None)
 
     def _new_record(self, spec: SandboxSpec) -> SandboxRecord:
         return SandboxRecord(spec=spec)

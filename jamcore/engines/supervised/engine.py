@@ -183,8 +183,21 @@ class SupervisedEngine(ABC, Generic[S]):
     async def _start(self, record: SandboxRecord) -> None:
         await self._end_left(record)
         require_real_directories(record.spec, engine=self.name)
+        await to_thread.run_sync(self._require_own, self._directories(record.spec))
         await self._make_ready(record.spec)
         await self._tasks.start(self._run, record)
+
+    def _require_own(self, own: OwnDirectories) -> None:
+        """Make a home that is gone anew: it is then as one that its guest emptied. A clone that is gone held work, and nothing replaces it.
+
+        Raises:
+            EngineFailedError: The clone is gone.
+        """
+        if own.clone is not None and not own.clone.is_dir():
+            detail = f"the private clone {own.clone} is gone, with what was in it"
+            raise EngineFailedError(engine=self.name, operation="start", detail=detail)
+        if not own.home.exists():
+            self._files.make_private(own.home)
 
     async def _run(self, record: SandboxRecord, *, task_status: TaskStatus[None]) -> None:
         """Own one running sandbox from its start to its end."""

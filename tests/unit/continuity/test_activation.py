@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -193,6 +194,21 @@ async def test_everything_else_is_restored(world: World, damage: Callable[[World
     assert (world.state / "home/config/link").readlink().name == "a"
     again = await world.place()
     assert again.source is ResumeSource.LIVE
+
+
+@pytest.mark.guarantee("CONT-1", "CONT-11")
+async def test_a_live_state_that_is_gone_with_its_directory_is_restored(world: World) -> None:
+    """So it is when the guest's home, where its scratch would be, is gone as well; beside living siblings nothing is made."""
+    world.log().write_bytes(b"one\n")
+    await world.capture()
+    shutil.rmtree(world.state)
+    shutil.rmtree(world.home)
+    with pytest.raises(ContinuityRefusedError, match="the live state is gone"):
+        await world.place(may_restore=False)
+    assert not world.state.exists()
+    placed = await world.place()
+    assert (placed.source, placed.why_restored) == (ResumeSource.GENERATION, "the live state is gone")
+    assert world.log().read_bytes() == b"one\n"
 
 
 @pytest.mark.guarantee("CONT-5", "CONT-11")

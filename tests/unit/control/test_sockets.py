@@ -19,7 +19,7 @@ from jamcore.control.app import build_app
 from jamcore.control.failures import ForeignDaemonError, SocketOccupiedError, SocketPathTooLongError, UnsafeRuntimeDirectoryError
 from jamcore.control.peer import peer_uid
 from jamcore.control.reach import Reach
-from jamcore.control.sockets import forget, listen, require_private, runtime_directory, socket_path
+from jamcore.control.sockets import forget, forget_dead, listen, require_private, runtime_directory, socket_path
 from jamcore.testing.fake_daemon.daemon import running
 
 if TYPE_CHECKING:
@@ -100,6 +100,21 @@ def test_a_stale_socket_is_replaced_only_by_who_holds_the_lock(tmp_path: Path) -
     with pytest.raises(SocketOccupiedError):
         listen(path, replace_stale=False)
     forget(path, listen(path, replace_stale=True))
+
+
+def test_only_a_dead_daemon_s_socket_is_forgotten(tmp_path: Path) -> None:
+    """One that is listened on, a file and a link to a dead one stay; what is absent is fine."""
+    alive, dead, link, file = (tmp_path / "run" / name for name in ("a.sock", "b.sock", "link", "file"))
+    listener = listen(alive, replace_stale=False)
+    listen(dead, replace_stale=False).close()
+    link.symlink_to(dead)
+    file.touch()
+    for path in (alive, link, file, tmp_path / "absent"):
+        forget_dead(path)
+    assert sorted(path.name for path in alive.parent.iterdir()) == ["a.sock", "b.sock", "file", "link"]
+    forget_dead(dead)
+    assert not dead.exists()
+    listener.close()
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "directory"])

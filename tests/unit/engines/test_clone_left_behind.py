@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -121,3 +122,21 @@ async def test_host_processes_use_no_clone_of_another_commit(tmp_path: Path, com
             await engine.create(spec(tmp_path, second))
         await engine.create(spec(tmp_path, first))
     assert (tmp_path / "disk/clone/file").read_text() == "one"
+
+
+@pytest.mark.guarantee("ENG-6")
+async def test_a_home_that_is_gone_is_made_anew_and_a_clone_is_not(
+    engine: BubblewrapEngine, tmp_path: Path, commits: tuple[CloneSource, CloneSource]
+) -> None:
+    """A home may be emptied by its guest at any time. A clone held work: its loss is said at each start, and nothing stands in for it."""
+    await engine.create(spec(tmp_path, commits[0]))
+    await engine.stop(NAME)
+    shutil.rmtree(tmp_path / "disk/home")
+    await engine.start(NAME)
+    assert await said(engine, "ls -A ~ | wc -l") == "0"
+    await engine.stop(NAME)
+    shutil.rmtree(tmp_path / "disk/clone")
+    with pytest.raises(EngineFailedError, match=r"the private clone .* is gone, with what was in it"):
+        await engine.start(NAME)
+    assert not (tmp_path / "disk/clone").exists()
+    assert await engine.presence(NAME) is Presence.STOPPED
