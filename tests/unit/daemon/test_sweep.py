@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from jamcore.daemon.crash import VARIABLE, EndHere, crash_points
+from jamcore.daemon.crash import VARIABLE, Here, crash_points
 from jamcore.daemon.sweep import sweep
 from jamcore.journal.points import NoCrash
 from jamcore.system.files import Files
@@ -103,5 +107,30 @@ def test_one_that_cannot_be_removed_stops_no_other(tmp_path: Path) -> None:
 def test_crash_points_are_for_tests_alone() -> None:
     """Without the variable every boundary is passed."""
     assert isinstance(crash_points({}), NoCrash)
-    assert isinstance(crash_points({VARIABLE: "publish.read#2"}), EndHere)
-    EndHere("publish.read", 2).reach("publish.read")  # the first passing is passed
+    assert isinstance(crash_points({VARIABLE: "publish.read#2"}), Here)
+
+
+def test_a_crash_point_is_reached_at_its_own_passing() -> None:
+    """Neither another boundary nor an earlier or later passing does anything."""
+    reached: list[str] = []
+    point = Here("publish.read", 2, lambda: reached.append("here"))
+    for name in ("publish.read", "publish.sealed"):
+        point.reach(name)
+    assert not reached
+    point.reach("publish.read")
+    point.reach("publish.read")
+    assert reached == ["here"]
+
+
+def test_a_process_that_stands_still_at_a_crash_point_goes_on_when_told() -> None:
+    """It stops at the boundary, before what comes after it, until it gets SIGCONT."""
+    code = (
+        "from jamcore.daemon.crash import crash_points; crash_points({'JAM_CRASH_POINT': 'stop:here'}).reach('here'); print('on')"
+    )
+    with subprocess.Popen((sys.executable, "-P", "-c", code), stdout=subprocess.PIPE) as child:
+        try:
+            assert os.WIFSTOPPED(os.waitpid(child.pid, os.WUNTRACED)[1])
+            child.send_signal(signal.SIGCONT)
+            assert child.communicate(timeout=30)[0] == b"on\n"
+        finally:
+            child.kill()
