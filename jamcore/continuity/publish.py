@@ -75,14 +75,18 @@ class Generation(Record):
         bare = self.model_copy(update={"checksum": ""})
         return self.model_copy(update={"checksum": hashlib.sha256(bare.canonical_json()).hexdigest()})
 
+    def differs_from(self, row: Checkpoint) -> str:
+        """Return the names of the fields in which this is not the generation that was recorded; empty when it is that one."""
+        mine, theirs = self.row().model_dump(exclude={"generation"}), row.model_dump(exclude={"generation"})
+        return ", ".join(name for name, value in mine.items() if theirs[name] != value)
+
     def require_recorded(self, row: Checkpoint) -> None:
         """Hold this against what was recorded of it.
 
         Raises:
             CheckpointCorruptError: They differ; the fields are named.
         """
-        mine, theirs = self.row().model_dump(exclude={"generation"}), row.model_dump(exclude={"generation"})
-        if different := ", ".join(name for name, value in mine.items() if theirs[name] != value):
+        if different := self.differs_from(row):
             detail = f"{COMPLETE} does not say what was recorded of generation {row.generation}: {different}"
             raise CheckpointCorruptError(checkpoint=str(row.id), detail=detail)
 
