@@ -41,10 +41,9 @@ class Observer:
         except (JamError, OSError) as error:
             raise ObservationLostError(session=str(observation.session_id), problem=str(error)) from error
 
-    async def failure(self, checkpoint_id: UUID, session_id: UUID) -> Observation | None:
-        """Return the newest observation for this checkpoint and session if it is a failure: a later success supersedes it."""
-        latest = await self._store.read(lambda rows: rows.observations.latest(checkpoint_id, session_id))
-        return latest if latest is not None and latest.outcome is ObservationOutcome.FAILED else None
+    async def latest(self, checkpoint_id: UUID, session_id: UUID) -> Observation | None:
+        """Return the newest observation for this checkpoint and session: it alone counts, a later success supersedes a failure."""
+        return await self._store.read(lambda rows: rows.observations.latest(checkpoint_id, session_id))
 
 
 def observation_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 from uuid import UUID
@@ -66,13 +66,19 @@ class ActionRegistry:
         """Return every boundary of every kind, for the crash matrix (WS-12)."""
         return tuple(point for kind in self.kinds() for point in self._actions[kind].crash_points())
 
-    async def replay(self, journal: Unfinished, runner: Runner) -> tuple[tuple[UUID, JamError], ...]:
+    async def replay(
+        self, journal: Unfinished, runner: Runner, *, only: str | None = None, but: Collection[str] = ()
+    ) -> tuple[tuple[UUID, JamError], ...]:
         """Finish every action that had not ended and return what could not be finished (START-1, START-2).
+
+        ``only`` one kind, or all ``but`` some: kinds with a step of their own in the start.
 
         What fails for good is returned once: it has ended with that, and the next start does not try it.
         """
         failed: list[tuple[UUID, JamError]] = []
         for identifier, kind, initial in await journal.running():
+            if kind in but or only not in (None, kind):
+                continue
             try:
                 await self._finish(runner, identifier, kind, initial)
             except JamError as error:

@@ -10,6 +10,7 @@ from uuid import UUID
 from jamcore.continuity.activate import Activator, Placement
 from jamcore.continuity.broker import CheckpointBroker, Freeze
 from jamcore.continuity.observe import Observer, observation_of, require_success
+from jamcore.continuity.reset import BoundSession, Looked, RecoveryInspector, ResumeRules
 from jamcore.domain import limits
 from jamcore.domain.continuity import (
     Activation,
@@ -76,6 +77,17 @@ class HostContinuity:
         )
         self.expectations[session.id] = (decision, placement)
 
+    async def look(self, bound: tuple[BoundSession, ...]) -> Looked:
+        """Return the evidence on all sessions of the host: can they be brought back (CONT-9)? Changes nothing."""
+        rules = ResumeRules(
+            accepts_version=self.hooks.accepts_version,
+            current_version=self.program_version,
+            state_root=self.state_root,
+            capture_list=await self.hooks.declare_capture(),
+            activation_plan=await self.hooks.declare_activation(),
+        )
+        return await RecoveryInspector(self.activator, self.observer).look(self.host, bound, rules)
+
     async def observe(self, seat: Seat, *, reported: str | None, detail: str) -> None:
         """Write the immutable observation of this resume attempt; nothing of the provider is shown before (CONT-7, CONT-12).
 
@@ -139,10 +151,11 @@ class HostContinuity:
         identities: Mapping[UUID, str] | None = None,
         *,
         bound_s: float = limits.CHECKPOINT_WAIT_S,
+        checkpoint_id: UUID | None = None,
     ) -> Checkpoint | None:
         """Publish a generation of the host, and say which turns are safe now; ``None`` when the provider declares no continuity.
 
-        ``bound_s``: how long the turns that run are waited for.
+        ``bound_s``: how long the turns that run are waited for. ``checkpoint_id``: where it must be an exact retry.
         """
         if not self.hooks.description.continuity:
             return None
@@ -155,6 +168,7 @@ class HostContinuity:
             freeze=self.freeze,
             identities=identities,
             bound_s=bound_s,
+            checkpoint_id=checkpoint_id,
         )
 
         def say(repos: Repos) -> set[UUID]:

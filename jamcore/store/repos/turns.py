@@ -90,8 +90,9 @@ class Turns(Repository):
 
     def of_room(self, room: UUID) -> tuple[Turn, ...]:
         """Return a room's turns, in the order in which they were accepted; those of a conversation that was given up come first."""
-        begun = select(BINDINGS.c.session_id, SESSIONS.c.created_at).join(SESSIONS, SESSIONS.c.id == BINDINGS.c.session_id)
-        order = {row.session_id: row.created_at for row in self._connection.execute(begun.where(BINDINGS.c.room_id == room))}
+        columns = (BINDINGS.c.session_id, BINDINGS.c.live, SESSIONS.c.created_at)
+        bound = select(*columns).join(SESSIONS, SESSIONS.c.id == BINDINGS.c.session_id).where(BINDINGS.c.room_id == room)
+        order = {row.session_id: (row.live, row.created_at) for row in self._connection.execute(bound)}
         rows = self._rows(TURNS.c.room_id == room, order=[TURNS.c.seq])
         return tuple(read_row(Turn, row) for row in sorted(rows, key=lambda row: (order[row["session_id"]], row["seq"])))
 
