@@ -54,8 +54,8 @@ TIME_AIMS = {"cp -a": "a tenth", "restic": "less", "borg": "less"}
 class TimedCoordinator(HostCoordinator):
     """Notes for how long the host was held alone."""
 
-    def __init__(self, host_id: UUID) -> None:
-        super().__init__(host_id)
+    def __init__(self, host_id: UUID, name: str = "") -> None:
+        super().__init__(host_id, name)
         self.held_ms = 0.0
 
     @asynccontextmanager
@@ -74,9 +74,9 @@ class TimedCoordinators(Coordinators):
         super().__init__()
         self._timed: dict[UUID, TimedCoordinator] = {}
 
-    def for_host(self, host_id: UUID) -> TimedCoordinator:
+    def for_host(self, host_id: UUID, name: str = "") -> TimedCoordinator:
         """See :meth:`Coordinators.for_host`."""
-        return self._timed.setdefault(host_id, TimedCoordinator(host_id))
+        return self._timed.setdefault(host_id, TimedCoordinator(host_id, name))
 
 
 @dataclass(slots=True)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from jamcore.continuity.patterns import Path
-
 LOGIN_FILES = frozenset(
     {b"auth.json", b".credentials.json", b".netrc", b".git-credentials", b"id_rsa", b"id_dsa", b"id_ecdsa", b"id_ed25519"}
 )
@@ -44,11 +42,6 @@ _SHAPES = (
     _Shape("a GitHub token", b"github_pat_", _token(b"github_pat_", rb"[A-Za-z0-9_]{80}")),
     _Shape("a GitHub token", b"gho_", _token(b"gho_", rb"[A-Za-z0-9]{36}")),
 )
-
-
-def is_login_file(path: Path) -> bool:
-    """Say whether the file's name is one under which programs keep logins."""
-    return bool(path) and path[-1] in LOGIN_FILES
 
 
 class SecretScan:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from jamcore.continuity.content import EMPTY, Content
 from jamcore.continuity.format import Source
 from jamcore.continuity.growth import Live, keeps, live_file
-from jamcore.continuity.objects import Entry, Growth, Kind, read_directory
+from jamcore.continuity.objects import Entry, Growth, Kind, Listing, read_listing
 from jamcore.continuity.packs import BlockDamagedError
 from jamcore.continuity.patterns import CaptureRules, shown
 from jamcore.continuity.patterns import Path as Names
@@ -17,14 +17,14 @@ from jamcore.continuity.walk import opened_path, reading
 from jamcore.domain.continuity import CaptureKind, CaptureRefusedError
 
 
-def previous_entries(source: Source, content: Content | None) -> dict[bytes, Entry]:
+def listing_before(source: Source, content: Content | None) -> Listing:
     """Return a directory of the generation before by name; nothing, when it cannot be read: then all is read and stored anew."""
     if content is None:
-        return {}
+        return Listing()
     try:
-        return {entry.name: entry for entry in read_directory(source, content)}
+        return read_listing(source, content)
     except BlockDamagedError:
-        return {}
+        return Listing()
 
 
 def still_holds(source: Source, stored: Content, live: Live) -> bool:
@@ -48,14 +48,17 @@ class LogLedger:
         """Note a log that the generation before does not have at this path."""
         self._new.append(path)
 
-    def note(self, path: Names, old: Entry, now: Entry | None) -> None:
+    def note(self, path: Names, old: Entry | None, now: Entry | None) -> None:
         """Compare one name of the generation before with what is there now."""
+        if old is None:
+            return
         if old.kind is Kind.FILE and old.growth is Growth.APPENDED:
             if (now is None or now.kind is not Kind.FILE) and old.content != EMPTY:
                 self._lost.append((path, old.content))
         elif old.kind is Kind.DIRECTORY and (now is None or now.kind is not Kind.DIRECTORY):
-            for name, below in previous_entries(self._source, old.content).items():
-                self.note((*path, name), below, None)
+            below = listing_before(self._source, old.content)
+            for name in below:
+                self.note((*path, name), below.entry(name), None)
 
     def account(self, root: int) -> None:
         """Accept a lost log only where it was moved under its own name and still holds what is stored of it.

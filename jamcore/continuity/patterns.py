@@ -20,6 +20,18 @@ Path = tuple[bytes, ...]
 _ANY_DEPTH = "**"
 
 
+@dataclass(frozen=True, slots=True)
+class NameTest:
+    """What a pattern asks of a name in one directory: nothing any more, or that it matches any of these."""
+
+    always: bool = False
+    any_of: tuple[re.Pattern[bytes], ...] = ()
+
+    def matches(self, name: bytes) -> bool:
+        """Say whether the path that ends in ``name`` matches the pattern."""
+        return self.always or any(segment.match(name) for segment in self.any_of)
+
+
 class Glob:
     """One compiled pattern."""
 
@@ -44,6 +56,16 @@ class Glob:
         """Say whether every path below ``directory`` matches: the pattern has come to a final ``**``."""
         last = len(self._segments) - 1
         return self._segments[last] is None and last in self._after(directory)
+
+    def within(self, directory: Path) -> NameTest | None:
+        """Return what is left of the pattern for the names in a directory; ``None`` when none of them can match."""
+        reached = self._after(directory)
+        end = len(self._segments)
+        ending = [position for position in reached if position < end and end in self._closure({position + 1})]
+        if any(self._segments[position] is None for position in ending):
+            return NameTest(always=True)
+        left = tuple(segment for position in ending if (segment := self._segments[position]) is not None)
+        return NameTest(any_of=left) if left else None
 
     def _after(self, path: Path) -> frozenset[int]:
         """Return the positions in the pattern at which ``path`` may have arrived."""
@@ -81,6 +103,10 @@ class Globs:
         """Say whether any pattern matches the path."""
         return any(glob.matches(path) for glob in self.globs)
 
+    def within(self, directory: Path) -> tuple[NameTest, ...]:
+        """Return what is left of the patterns for the names in a directory."""
+        return tuple(test for glob in self.globs if (test := glob.within(directory)) is not None)
+
     def may_match_below(self, directory: Path) -> bool:
         """Say whether anything below the directory could match."""
         return any(glob.may_match_below(directory) for glob in self.globs)
@@ -90,6 +116,25 @@ class Globs:
 class _Rule:
     glob: Glob
     kind: CaptureKind
+
+
+class NameRules:
+    """A capture list for the names in one directory. The way to the directory is matched once, not again for each name in it."""
+
+    def __init__(self, rules: Iterable[tuple[NameTest, CaptureKind]], credentials: tuple[NameTest, ...]) -> None:
+        self._rules = tuple(rules)
+        self._credentials = credentials
+
+    def kind_of(self, name: bytes) -> CaptureKind:
+        """Return how a file of this name is captured."""
+        for test, kind in self._rules:
+            if test.always or test.matches(name):
+                return kind
+        return CaptureKind.NEVER
+
+    def is_credential(self, name: bytes) -> bool:
+        """Say whether the plugin declared a file of this name as a credential."""
+        return bool(self._credentials) and any(test.matches(name) for test in self._credentials)
 
 
 class CaptureRules:
@@ -106,6 +151,11 @@ class CaptureRules:
             if rule.glob.matches(path):
                 return rule.kind
         return CaptureKind.NEVER
+
+    def within(self, directory: Path) -> NameRules:
+        """Return the rules for the names in one directory; they decide as :meth:`kind_of` does for the whole path."""
+        left = ((rule.glob.within(directory), rule.kind) for rule in self._rules)
+        return NameRules(((test, kind) for test, kind in left if test is not None), self.credentials.within(directory))
 
     def descends_into(self, directory: Path) -> bool:
         """Say whether a directory can hold a captured file, so that it has to be looked into."""

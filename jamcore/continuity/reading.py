@@ -12,7 +12,7 @@ from jamcore.continuity.credentials import OVERLAP, SecretScan
 from jamcore.continuity.format import BLOCK, Sink, Source, Unit, digest_of
 from jamcore.continuity.growth import Live
 from jamcore.continuity.logs import still_holds
-from jamcore.continuity.objects import MODES, Entry, Growth, Kind, Witness
+from jamcore.continuity.objects import MODES, Entry, Growth, Kind, Listing, Witness
 from jamcore.continuity.packs import BlockDamagedError
 from jamcore.continuity.patterns import Path as Names
 from jamcore.continuity.patterns import shown
@@ -65,18 +65,11 @@ class FileReader:
         self._alive = alive
         self.deferred: list[Deferred] = []
 
-    def is_unchanged(self, seen: Seen, growth: Growth, stored: Entry) -> bool:
-        """Say whether the file is the stored one as far as its size, times and inode show."""
-        if not self._before.intact or seen.stat.st_ino in self._before.distrusted:
-            return False
-        now = Witness(seen.stat.st_ctime_ns, seen.stat.st_ino)
-        return (stored.kind, stored.growth, stored.content.size, stored.mtime_ns, stored.witness) == (
-            Kind.FILE,
-            growth,
-            seen.stat.st_size,
-            seen.stat.st_mtime_ns,
-            now,
-        )
+    def record_of(self, stored: Listing, name: bytes, growth: Growth, now: os.stat_result) -> bytes | None:
+        """Return what the generation before has of a file, encoded, if the file is that one as far as it can be seen."""
+        if not self._before.intact or now.st_ino in self._before.distrusted:
+            return None
+        return stored.record_of(name, growth, now)
 
     def read(self, descriptor: int, seen: Seen, growth: Growth, stored: Entry | None) -> Entry:
         """Store an open file and return its entry. ``stored`` is what the generation before has under this name.

@@ -121,12 +121,18 @@ def names_in(directory: int, at_most: int) -> list[bytes]:
     return sorted(names)
 
 
-def look(parent: int, name: bytes, path: Names) -> Seen | None:
+def status_of(parent: int, name: bytes) -> os.stat_result | None:
     """Look at one name without following it; ``None`` when it is not there."""
     try:
-        return Seen(parent, name, path, os.stat(name, dir_fd=parent, follow_symlinks=False))
+        return os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def look(parent: int, name: bytes, path: Names) -> Seen | None:
+    """Return a name in an open directory with what it is; ``None`` when it is not there."""
+    status = status_of(parent, name)
+    return Seen(parent, name, path, status) if status is not None else None
 
 
 def find(root: int, wanted: Callable[[Seen], bool], descend: Callable[[Names], bool]) -> Iterator[Seen]:

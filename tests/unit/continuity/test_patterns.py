@@ -62,6 +62,22 @@ def test_a_match_is_never_pruned_away(segments: list[str], found: list[bytes], c
         assert glob.matches(whole)
 
 
+kinds = st.sampled_from([CaptureKind.WHOLE, CaptureKind.APPEND_ONLY, CaptureKind.NEVER])
+patterns = st.lists(st.sampled_from(["a", "b", "*", "**", "?"]), min_size=1, max_size=4).map("/".join)
+
+
+@given(st.lists(st.tuples(patterns, kinds), max_size=4), st.lists(patterns, max_size=2), st.lists(names, min_size=1, max_size=5))
+def test_the_rules_of_a_directory_decide_as_those_of_the_whole_path(
+    rules: list[tuple[str, CaptureKind]], credentials: list[str], found: list[bytes]
+) -> None:
+    """What is worked out once for a directory gives each name in it the kind that its whole path has, and the same credentials."""
+    entries = tuple(CaptureEntry(pattern=pattern, kind=kind) for pattern, kind in rules)
+    whole = CaptureRules(CaptureList(entries=entries, credential_patterns=tuple(credentials)))
+    inside = whole.within(tuple(found[:-1]))
+    assert inside.kind_of(found[-1]) is whole.kind_of(tuple(found))
+    assert inside.is_credential(found[-1]) is whole.credentials.matches(tuple(found))
+
+
 def test_the_first_match_decides() -> None:
     """An exception before a rule wins over it, and prunes what it covers; a rule before an exception wins over that."""
     rules = CaptureRules(
