@@ -142,7 +142,7 @@ class BlockStore:
     def exchange(self, gone: AbstractSet[PackName], new: AbstractSet[PackName]) -> None:
         """Take in shared packs, and forget packs whose generation's payload is removed: what they alone hold is stored anew if needed."""
         with self._lock:
-            for name in sorted(new):
+            for name in sorted(new - (self._shared or set())):
                 self._load(name)
             left = {self._packs / name.file for name in gone}
             self._index = {digest: place for digest, place in self._index.items() if place[0] not in left}

@@ -299,6 +299,12 @@ class CheckpointBroker:
         known |= new
         return tuple(added)
 
+    @asynccontextmanager
+    async def between_publications(self, host_id: UUID) -> AsyncIterator[None]:
+        """Let no capture of the host read or publish meanwhile. A capture that waits keeps turns waiting: do little."""
+        async with self._lock(host_id):
+            yield
+
     def _lock(self, host_id: UUID) -> anyio.Lock:
         return self._publishing.setdefault(host_id, anyio.Lock())
 

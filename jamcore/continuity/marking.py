@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from jamcore.continuity.content import Content
+from jamcore.continuity.databases import read_databases
 from jamcore.continuity.format import DIGEST, Source, Unit
 from jamcore.continuity.objects import Kind, read_directory, read_root
 from jamcore.continuity.packs import BlockDamagedError
@@ -19,17 +20,24 @@ class Marks:
     """The units that were reached, and the directories that were read.
 
     The two are kept apart: a file may hold the very bytes of a directory, and then its blocks are the directory's, but nothing below it
-    was looked at.
+    was looked at. ``order`` has the units as they were reached.
     """
 
     units: set[bytes] = field(default_factory=set)
+    order: list[bytes] = field(default_factory=list)
     directories: set[Content] = field(default_factory=set)
+
+    def add(self, digest: bytes) -> None:
+        """Add a unit."""
+        if digest not in self.units:
+            self.units.add(digest)
+            self.order.append(digest)
 
 
 def mark(source: Source, kinds: Mapping[bytes, Unit], root: bytes, marks: Marks, alive: Callable[[], None]) -> None:
     """Add everything that a generation is made of.
 
-    Blocks of files are added and not read: whether their bytes are sound is not found out here.
+    Blocks of files and databases are added and not read: whether their bytes are sound is not found out here.
 
     Args:
         source: Where directories and index nodes are read.
@@ -42,7 +50,7 @@ def mark(source: Source, kinds: Mapping[bytes, Unit], root: bytes, marks: Marks,
         BlockDamagedError: Something is missing, or damaged where it had to be read.
     """
     _need(kinds, root)
-    marks.units.add(root)
+    marks.add(root)
     top = read_root(source, root)
     pending = [top.content]
     while pending:
@@ -57,6 +65,9 @@ def mark(source: Source, kinds: Mapping[bytes, Unit], root: bytes, marks: Marks,
                 _stream(source, kinds, entry.content, marks)
         _stream(source, kinds, content, marks)
         marks.directories.add(content)
+    for database in read_databases(source, top.databases):
+        _stream(source, kinds, database.content, marks)
+    _stream(source, kinds, top.databases, marks)
 
 
 def _stream(source: Source, kinds: Mapping[bytes, Unit], content: Content, marks: Marks) -> None:
@@ -69,7 +80,7 @@ def _stream(source: Source, kinds: Mapping[bytes, Unit], content: Content, marks
         if _need(kinds, digest) is Unit.NODE:
             data = source.get(Unit.NODE, digest)
             pending += [data[at : at + DIGEST] for at in range(0, len(data), DIGEST)]
-        marks.units.add(digest)
+        marks.add(digest)
 
 
 def _need(kinds: Mapping[bytes, Unit], digest: bytes) -> Unit:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Protocol, TypeVar
 from uuid import UUID
 
 from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
+from jamcore.domain.retention import DeletionStage, PayloadDeletion
 from jamcore.domain.sessions import RuntimeHost, RuntimeSession, Turn, TurnState
 
 T = TypeVar("T")
@@ -57,6 +58,22 @@ class ActivationRows(Protocol):
         """Keep a decision."""
 
 
+class PayloadDeletionRows(Protocol):
+    """Removed payloads."""
+
+    def of_host(self, host_id: UUID, /) -> tuple[PayloadDeletion, ...]:
+        """Return all rows of a host."""
+
+    def of_removal(self, removal_id: UUID, /) -> tuple[PayloadDeletion, ...]:
+        """Return the rows of one removal."""
+
+    def prepare(self, planned: PayloadDeletion, /) -> object:
+        """Keep a removal that is about to begin; the same again is fine."""
+
+    def advance(self, removal_id: UUID, new: DeletionStage, /, *, freed: Mapping[UUID, int] | None = None) -> None:
+        """Move every row of a removal to a stage, with the bytes that each one's share was."""
+
+
 class ObservationRows(Protocol):
     """Observations."""
 
@@ -93,6 +110,10 @@ class Rows(Protocol):
     @property
     def observations(self) -> ObservationRows:
         """Observations."""
+
+    @property
+    def payload_deletions(self) -> PayloadDeletionRows:
+        """Removed payloads."""
 
 
 class CheckpointStore(Protocol):

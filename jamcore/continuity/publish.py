@@ -22,12 +22,15 @@ from jamcore.continuity.format import Algorithm
 from jamcore.continuity.packs import PackWriter
 from jamcore.domain import layout
 from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError, CheckpointReason, CheckpointSession
-from jamcore.domain.errors import FaultError
+from jamcore.domain.errors import ConflictError, FaultError
 from jamcore.domain.records import Record
 from jamcore.system.files import Files
 
 POINTS = ("publish.begun", "publish.read", "publish.sealed", "publish.prepared", "publish.completed", "publish.recorded")
 """The boundaries of a publication, in order; at most one durable effect lies between two of them."""
+
+REMOVED = "removed.json"
+"""What ``complete.json`` is called when the payload is removed: the generation is one no more, and what it was can still be read."""
 
 COMPLETE_BYTES = 4 << 20
 """Largest ``complete.json``: room for some ten thousand sessions."""
@@ -129,6 +132,14 @@ class Generations:
         self.files.make_private(self._app / layout.packs(host))
         self.files.make_private(self._checkpoints(host))
 
+    def afresh(self) -> Generations:
+        """Return the same generations with nothing known of them yet, as a new process sees them."""
+        return Generations(self._app, self.files)
+
+    def packs(self, host: UUID) -> Path:
+        """Return the directory of the host's packs."""
+        return self._app / layout.packs(host)
+
     def recovery(self, host: UUID) -> Path:
         """Return the host's directory for all that is kept for coming back."""
         return self._app / layout.recovery(host)
@@ -138,12 +149,31 @@ class Generations:
         return published(self._checkpoints(host), known)
 
     def make_directory(self, host: UUID, checkpoint: UUID) -> None:
-        """Make the directory of one generation, durably."""
+        """Make the directory of one generation, durably.
+
+        Raises:
+            ConflictError: It was one, and its payload was removed: nothing brings it back.
+        """
+        if self.is_retired(host, checkpoint):
+            raise ConflictError(kind="checkpoint", ref=str(checkpoint), problem="its payload was removed")
         self.files.make_private(self._app / layout.checkpoint_root(host, checkpoint))
 
     def complete(self, generation: Generation) -> None:
         """Publish: write ``complete.json`` in one durable step."""
         self.files.write_atomic(self._complete(generation.host_id, generation.checkpoint_id), generation.canonical_json())
+
+    def retire(self, host: UUID, checkpoint: UUID) -> bool:
+        """End a generation whose payload goes, in one durable step. Returns whether it was one until now."""
+        complete = self._complete(host, checkpoint)
+        if mode_of(complete) is None:
+            return False
+        self.files.rename(complete, complete.with_name(REMOVED))
+        return True
+
+    def is_retired(self, host: UUID, checkpoint: UUID) -> bool:
+        """Say whether the payload of a generation was removed, or may be at any moment."""
+        complete = self._complete(host, checkpoint)
+        return mode_of(complete.with_name(REMOVED)) is not None and mode_of(complete) is None
 
     def read(self, host: UUID, checkpoint: UUID) -> Generation | None:
         """Return a generation, or ``None`` when it has no ``complete.json``: it is Incomplete, which is not the same as damaged.

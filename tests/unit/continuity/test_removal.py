@@ -1,0 +1,267 @@
+"""Removing the payload of checkpoints: what may go, exactly what goes, and what stays whole (WS-9)."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jamcore.continuity.blocks import COMPLETE
+from jamcore.continuity.publish import REMOVED, CheckpointFailedError
+from jamcore.domain.continuity import CheckpointCorruptError, ResumeSource
+from jamcore.domain.errors import ConflictError, JamError
+from jamcore.domain.retention import Blocker, DeletionStage, RemovalRefusedError
+from jamcore.system.files import StorageFullError
+from tests.unit.continuity.removing import Removals, bytes_on_disk, names, require_sound, stored_units
+
+if TYPE_CHECKING:
+    from jamcore.domain.continuity import Checkpoint
+    from tests.unit.continuity.conftest import World
+
+pytestmark = [pytest.mark.anyio, pytest.mark.guarantee("WS-9")]
+
+
+async def grown(world: World, count: int) -> list[Checkpoint]:
+    """Make generations over a log that grows and a file that is rewritten."""
+    made = []
+    for number in range(count):
+        with world.log().open("ab") as stream:
+            stream.write(os.urandom(3000) + b"%d\n" % number)
+        world.write("home/config/state", os.urandom(5000))
+        made.append(await world.capture())
+    return made
+
+
+@contextmanager
+def failing_syncs(world: World) -> Iterator[None]:
+    """Let the disk be full."""
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(world.files, "sync", full)
+        yield
+
+
+async def test_only_what_nobody_else_needs_goes(world: World) -> None:
+    """Exactly the planned bytes leave the disk; every other generation stays whole; the row stays and says what was freed."""
+    shared = world.write("home/config/base", os.urandom(100_000))
+    made = await grown(world, 4)
+    before = bytes_on_disk(world)
+    removals = Removals(world)
+    plan = await removals.plan(made[0], made[2])
+    assert not plan.blocked
+    assert plan.bytes_copied > shared.stat().st_size, "the base lies in the first pack, and all need it"
+    assert plan.bytes_stay > shared.stat().st_size
+    assert plan.bytes_freed == sum(item.bytes_freed for item in plan.items) > 10_000
+    done = await removals.run(removals.intent(plan))
+    assert done.freed == plan.bytes_freed == before - bytes_on_disk(world)
+    require_sound(world, [made[1], made[3]])
+    assert set(world.store.checkpoints) == {row.id for row in made}
+    rows = removals.rows
+    assert {row.stage for row in rows.values()} == {DeletionStage.SUCCEEDED}
+    assert {each: row.freed_bytes for each, row in rows.items()} == {item.checkpoint_id: item.bytes_freed for item in plan.items}
+    assert all(row.prepared_at <= row.removed_at <= row.ended_at for row in rows.values() if row.removed_at and row.ended_at)
+    for gone in (made[0], made[2]):
+        assert names(world.complete(gone).parent) == {REMOVED}
+
+
+async def test_every_unit_is_stored_once_afterwards(world: World) -> None:
+    """What is left is what the survivors need: nothing twice, nothing that only a removed one held."""
+    world.write("home/config/base", os.urandom(100_000))
+    made = await grown(world, 5)
+    removals = Removals(world)
+    for gone in made[:4]:
+        await removals.remove(gone)
+    units = stored_units(world)
+    assert len(units) == len(set(units))
+    lone = bytes_on_disk(world)
+    assert lone < made[4].bytes_total + 2000
+    require_sound(world, [made[4]])
+
+
+async def test_the_conversation_comes_back_and_captures_go_on(world: World) -> None:
+    """The same process and a new one restore the newest bit for bit, and what they capture next costs what changed."""
+    world.write("home/config/base", os.urandom(200_000))
+    made = await grown(world, 3)
+    log = world.log().read_bytes()
+    await Removals(world).remove(made[0], made[1])
+    for _ in range(2):
+        world.log().write_bytes(b"lost\n")
+        assert (await world.place()).source is ResumeSource.GENERATION
+        assert world.log().read_bytes() == log
+        with world.log().open("ab") as stream:
+            stream.write(b"more\n")
+        log += b"more\n"
+        assert (await world.capture()).bytes_written < 30_000
+        world.restart()
+    require_sound(world, [row for row in world.store.checkpoints.values() if row.generation > 2])
+
+
+async def test_what_was_only_in_a_removed_one_is_stored_anew(world: World) -> None:
+    """A file that comes back after its only generation went is written again, not taken for stored."""
+    once = os.urandom(50_000)
+    path = world.write("home/config/once", once)
+    first = await world.capture()
+    path.unlink()
+    await world.capture()
+    await Removals(world).remove(first)
+    path.write_bytes(once)
+    again = await world.capture()
+    assert again.bytes_written > 50_000
+    require_sound(world, [again])
+
+
+async def test_the_newest_a_referenced_a_missing_and_a_removed_one_stay(world: World) -> None:
+    """Each has its reason, and one of them among many keeps all from going."""
+    made = await grown(world, 6)
+    removals = Removals(world)
+    removals.kept.found[made[1].id] = (Blocker.REFERENCED, "a fresh start is bound to it")
+    removals.kept.found[made[2].id] = (Blocker.IN_USE, "a session resumes from it")
+    world.complete(made[3]).unlink()
+    await removals.remove(made[0])
+    before = bytes_on_disk(world)
+    expected = {0: Blocker.REMOVED, 1: Blocker.REFERENCED, 2: Blocker.IN_USE, 3: Blocker.MISSING, 5: Blocker.NEWEST}
+    for number, blocker in expected.items():
+        (item,) = (await removals.plan(made[number])).items
+        assert item.blocker is blocker
+        assert item.detail
+    plan = await removals.plan(made[4], made[5])
+    assert [item.blocker for item in plan.items] == [None, Blocker.NEWEST]
+    with pytest.raises(RemovalRefusedError, match="newest"):
+        await removals.run(removals.intent(plan))
+    assert bytes_on_disk(world) == before
+    assert world.complete(made[4]).exists()
+
+
+async def test_a_damaged_one_stays_as_evidence(world: World) -> None:
+    """A flipped byte anywhere in what it holds is found before anything goes."""
+    made = await grown(world, 3)
+    pack = world.packs[0]
+    data = bytearray(pack.read_bytes())
+    data[len(data) // 2] ^= 1
+    pack.write_bytes(data)
+    removals = Removals(world)
+    (item,) = (await removals.plan(made[0])).items
+    assert item.blocker is Blocker.CORRUPT
+    assert pack.name in item.detail
+    with pytest.raises(RemovalRefusedError):
+        await removals.remove(made[0])
+    assert pack.read_bytes() == data
+
+
+async def test_a_damaged_one_that_stays_keeps_the_others(world: World) -> None:
+    """What it needs cannot be told, so nothing may go that it may need."""
+    made = await grown(world, 4)
+    world.packs[1].unlink()
+    removals = Removals(world)
+    with pytest.raises(CheckpointCorruptError) as caught:
+        await removals.plan(made[0])
+    assert caught.value.checkpoint == str(made[1].id)
+    assert world.packs[0].exists()
+
+
+async def test_a_removal_that_was_not_confirmed_or_changed_is_refused(world: World) -> None:
+    """Another digest is refused; an exact retry changes nothing; the same id for something else is refused."""
+    made = await grown(world, 4)
+    removals = Removals(world)
+    plan = await removals.plan(made[0])
+    intent = removals.intent(plan)
+    with pytest.raises(RemovalRefusedError, match="no longer"):
+        await removals.run(intent.model_copy(update={"id": world.ids.uuid(), "confirmed": "0" * 64}))
+    done = await removals.run(intent)
+    before = names(world.recovery / "packs")
+    assert await removals.run(intent) == done
+    assert names(world.recovery / "packs") == before
+    with pytest.raises(ConflictError):
+        await removals.run(intent.model_copy(update={"checkpoints": (made[1].id,)}))
+    assert names(world.recovery / "packs") == before
+
+
+async def test_a_turn_between_plan_and_confirmation_does_not_matter_unless_it_changes_the_bytes(world: World) -> None:
+    """The plan is about what goes: a newer generation alone does not spoil it, one that needs the bytes does."""
+    once = os.urandom(50_000)
+    path = world.write("home/config/once", once)
+    made = [await world.capture()]
+    path.unlink()
+    made += await grown(world, 2)
+    removals = Removals(world)
+    intent = removals.intent(await removals.plan(made[0]))
+    path.write_bytes(once)
+    made.append(await world.capture())
+    with pytest.raises(RemovalRefusedError, match="no longer"):
+        await removals.run(intent)
+    intent = removals.intent(await removals.plan(made[0]))
+    made += await grown(world, 1)
+    await removals.run(intent)
+    require_sound(world, made[1:])
+
+
+async def test_a_removed_one_is_never_made_again(world: World) -> None:
+    """Neither by what a start repairs, nor by an exact retry of its capture."""
+    made = await grown(world, 3)
+    await Removals(world).remove(made[0])
+    world.restart()
+    assert await world.broker.repair(world.host.id) == ()
+    assert len(world.store.checkpoints) == 3
+    with pytest.raises(JamError):
+        await world.capture(checkpoint_id=made[0].id)
+    assert not (world.complete(made[0]).parent / COMPLETE).exists()
+    require_sound(world, made[1:])
+
+
+async def test_without_room_for_the_copy_nothing_begins(world: World) -> None:
+    """What others need is written before anything goes, so its bytes must be free."""
+    world.write("home/config/base", os.urandom(100_000))
+    made = await grown(world, 2)
+    removals = Removals(world)
+    intent = removals.intent(await removals.plan(made[0]))
+    world.files.free_bytes = lambda path: 100_000  # type: ignore[method-assign]
+    with pytest.raises(StorageFullError):
+        await removals.run(intent)
+    assert removals.rows == {}
+    require_sound(world, made)
+
+
+async def test_one_that_was_given_up_can_be_removed_later(world: World) -> None:
+    """A removal that failed for good after it was prepared leaves its row to the next one, and can itself not go on."""
+    world.write("home/config/base", os.urandom(100_000))
+    made = await grown(world, 3)
+    removals = Removals(world)
+    intent = removals.intent(await removals.plan(made[0]))
+    with failing_syncs(world), pytest.raises(StorageFullError):
+        await removals.run(intent)
+    assert removals.rows[made[0].id].stage is DeletionStage.PREPARED
+    require_sound(world, made)
+    with pytest.raises(JamError):
+        await removals.run(intent)
+    done = await removals.remove(made[0])
+    assert removals.rows[made[0].id].removal_id == done.id
+    assert removals.rows[made[0].id].stage is DeletionStage.SUCCEEDED
+    assert not list((world.recovery / "packs").glob(".*"))
+    require_sound(world, made[1:])
+
+
+async def test_a_failure_after_the_point_of_no_return_is_tried_again(world: World) -> None:
+    """Once a generation has ended, the removal goes on: the same request finishes it, and frees what was planned."""
+    made = await grown(world, 3)
+    removals = Removals(world)
+    plan = await removals.plan(made[0], made[1])
+    intent = removals.intent(plan)
+    before = bytes_on_disk(world)
+    with failing_syncs(world), pytest.raises(CheckpointFailedError):
+        await removals.run(intent)
+    assert not world.complete(made[1]).exists(), "it failed after the newer of the two had ended"
+    made += await grown(world, 1)
+    grew = made[-1].bytes_written
+    done = await removals.run(intent)
+    assert done.freed == plan.bytes_freed == before + grew - bytes_on_disk(world)
+    require_sound(world, made[2:])
+    world.restart()
+    made += await grown(world, 1)
+    require_sound(world, made[2:])
