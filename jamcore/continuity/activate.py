@@ -188,6 +188,7 @@ class Activator:
         capture_list: CaptureList,
         activation_plan: ActivationPlan,
         may_restore: bool = True,
+        why_not_live: str | None = None,
         bound_s: float = limits.CHECKPOINT_WAIT_S,
     ) -> Placement:
         """Put the state in place for an exact resume: leave it as it is if it provably extends the generation, else restore.
@@ -200,6 +201,7 @@ class Activator:
             capture_list: What the provider declared.
             activation_plan: What it declared for a restore.
             may_restore: False while another session's provider runs on this host: its state must not be exchanged under it.
+            why_not_live: Why the live state may not be used, when that is known already.
             bound_s: Seconds to wait for running turns before a restore.
 
         Raises:
@@ -217,7 +219,7 @@ class Activator:
             rules=CaptureRules(capture_list),
             plan=activation_plan,
         )
-        hindrance = await self._in_thread(session.host_id, partial(self._hindrance, task))
+        hindrance = why_not_live or await self._in_thread(session.host_id, partial(self._hindrance, task))
         if hindrance is None:
             await self._in_thread(session.host_id, partial(_require_check, task))
             return Placement(ResumeSource.LIVE)

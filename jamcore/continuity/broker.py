@@ -18,11 +18,15 @@ import anyio.to_thread
 
 from jamcore.continuity.capture import Bounds, Capture, Captured
 from jamcore.continuity.coordinator import Coordinators, ExclusivePermit
+from jamcore.continuity.database_capture import DatabaseCapture, paths_before
+from jamcore.continuity.databases import declared
 from jamcore.continuity.format import ALGORITHM
+from jamcore.continuity.guest_helper import GuestDatabases
 from jamcore.continuity.ledger import inputs_of, record_generation
-from jamcore.continuity.objects import Root, read_root
+from jamcore.continuity.objects import Root, read_root, write_root
 from jamcore.continuity.packs import BlockDamagedError, PackWriter
 from jamcore.continuity.patterns import CaptureRules
+from jamcore.continuity.patterns import Path as Names
 from jamcore.continuity.ports import CheckpointStore
 from jamcore.continuity.publish import CheckpointFailedError, Generation, Generations
 from jamcore.continuity.reading import Before
@@ -35,6 +39,7 @@ from jamcore.domain.continuity import (
     CheckpointCorruptError,
     CheckpointReason,
     CheckpointSession,
+    DatabaseBusyError,
 )
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.sessions import RuntimeHost
@@ -46,7 +51,9 @@ from jamcore.system.ids import IdSource
 Freeze = Callable[[], AbstractAsyncContextManager[object]]
 
 ROUNDS = 3
-"""How often a capture begins again because a log's beginning turned out to have changed; each time that log is read whole."""
+"""How often a capture begins again: a log's beginning turned out to have changed and is then read whole, or a database was locked."""
+LOCKED_PAUSE_S = 0.2
+"""For a guest that holds a database locked to finish what it is about; twice as long the next time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +65,11 @@ class _Request:
     reason: CheckpointReason
     state_root: Path
     rules: CaptureRules
+    declared: tuple[str, ...]
     provider_version: str
     identities: Mapping[UUID, str]
     freeze: Freeze | None
+    databases: GuestDatabases | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +79,7 @@ class _Read:
     pack: PackWriter
     captured: Captured
     sessions: tuple[CheckpointSession, ...]
+    databases: DatabaseCapture | None
 
 
 class CheckpointBroker:
@@ -106,6 +116,7 @@ class CheckpointBroker:
         capture_list: CaptureList,
         provider_version: str,
         freeze: Freeze | None = None,
+        databases: GuestDatabases | None = None,
         permit_held_by: ExclusivePermit | None = None,
         identities: Mapping[UUID, str] | None = None,
         checkpoint_id: UUID | None = None,
@@ -120,6 +131,7 @@ class CheckpointBroker:
             capture_list: What the provider declared.
             provider_version: Version of the program that wrote the state.
             freeze: Holds every guest process still; ``None`` where the engine cannot, which the generation then says.
+            databases: The way to the databases in the guest's home, for a provider that declares some.
             permit_held_by: The host's exclusive permit, when the caller has it already.
             identities: Identities of sessions that are not bound in the store yet (FIRST_TURN).
             checkpoint_id: Give it to retry exactly; a generation that is complete already is only recorded.
@@ -129,10 +141,11 @@ class CheckpointBroker:
             The stored row.
 
         Raises:
-            CaptureRefusedError: A bound, a credential, a special file, a log that lost captured bytes, or a half-done restore.
+            CaptureRefusedError: A bound, a credential, a special file, a log that lost captured bytes, a half-done restore, or a database
+                that is locked, damaged or not there.
             HostBusyError: Turns did not end within the bound.
             ConflictError: Host, agent, sessions or identities are not those of the store.
-            CheckpointFailedError: The machine failed; nothing was published.
+            CheckpointFailedError, DatabaseHelperError: The machine or the helper in the guest failed; nothing was published.
         """
         request = _Request(
             host=host,
@@ -140,9 +153,11 @@ class CheckpointBroker:
             reason=reason,
             state_root=state_root,
             rules=CaptureRules(capture_list),
+            declared=declared(capture_list),
             provider_version=provider_version,
             identities=dict(identities or {}),
             freeze=freeze,
+            databases=databases,
         )
         try:
             return await self._capture(request, permit_held_by, bound_s)
@@ -163,21 +178,35 @@ class CheckpointBroker:
 
     async def _capture(self, request: _Request, permit: ExclusivePermit | None, bound_s: float) -> Checkpoint:
         distrusted: frozenset[int] = frozenset()
-        for _ in range(ROUNDS):
-            # The lock is taken inside the permit and kept beyond it: whoever waits for it holding a permit waits for a publication only.
-            async with AsyncExitStack() as lock_scope:
-                with ExitStack() as owned:
-                    async with self._alone(request.host.id, permit, bound_s):
-                        await lock_scope.enter_async_context(self._lock(request.host.id))
-                        await self._repair(request.host.id)
-                        if done := await self._published_before(request):
-                            return await self._record(done)
-                        read = await self._read(request, distrusted, owned)
-                    moved = await anyio.to_thread.run_sync(self._settle, read)
-                    if not moved:
-                        return await self._publish(request, read)
-                    distrusted |= moved
+        for attempt in range(ROUNDS):
+            try:
+                done = await self._attempt(request, permit, bound_s, distrusted)
+            except DatabaseBusyError:
+                if attempt == ROUNDS - 1:
+                    raise
+                await anyio.sleep(LOCKED_PAUSE_S * 2**attempt)
+                continue
+            if isinstance(done, Checkpoint):
+                return done
+            distrusted |= done
         raise CaptureRefusedError(path=".", reason="the beginnings of logs change again and again")
+
+    async def _attempt(
+        self, request: _Request, permit: ExclusivePermit | None, bound_s: float, distrusted: frozenset[int]
+    ) -> Checkpoint | frozenset[int]:
+        """Make a generation, or return the inodes of logs whose beginning turned out to have changed."""
+        # The lock is taken inside the permit and kept beyond it: whoever waits for it holding a permit waits for a publication only.
+        async with AsyncExitStack() as lock_scope:
+            with ExitStack() as owned:
+                async with self._alone(request.host.id, permit, bound_s):
+                    await lock_scope.enter_async_context(self._lock(request.host.id))
+                    await self._repair(request.host.id)
+                    if done := await self._published_before(request):
+                        return await self._record(done)
+                    read = await self._read(request, distrusted, owned, lock_scope)
+                root = await self._with_databases(read)
+                moved, digest = await anyio.to_thread.run_sync(self._settle, read, root)
+                return moved or await self._publish(request, read, root, digest)
 
     async def _published_before(self, request: _Request) -> Generation | None:
         """Return the generation when this is an exact retry of a publication that went through."""
@@ -199,18 +228,30 @@ class CheckpointBroker:
         else:
             raise ConflictError(kind="permit", ref=str(host_id), problem="it is not held any more, or is another host's")
 
-    async def _read(self, request: _Request, distrusted: frozenset[int], owned: ExitStack) -> _Read:
-        """Read everything into an unsealed pack while the host is held still. ``owned`` takes what must be dropped in the end."""
+    async def _read(self, request: _Request, distrusted: frozenset[int], owned: ExitStack, helpers: AsyncExitStack) -> _Read:
+        """Read everything into an unsealed pack while the host is held still. Databases are copied in the guest meanwhile.
+
+        ``owned`` takes what must be dropped in the end, and ``helpers`` what must be ended.
+        """
         sessions, previous = await self._store.read(partial(inputs_of, request.host, request.identities))
         now_ns = int(self._clock.now().timestamp() * 1e9)
         async with request.freeze() if request.freeze else nullcontext():
-            pack, captured = await anyio.to_thread.run_sync(partial(self._read_state, request, previous, distrusted, owned, now_ns))
+            begun = DatabaseCapture.begun(
+                request.databases, request.declared, frozen=request.freeze is not None, host=str(request.host.id)
+            )
+            databases = await helpers.enter_async_context(begun)
+            pack, captured, before = await anyio.to_thread.run_sync(
+                partial(self._read_state, request, previous, distrusted, owned, now_ns)
+            )
+            if databases:
+                await databases.made(before)
         self._crash.reach("publish.read")
-        return _Read(pack, captured, sessions)
+        return _Read(pack, captured, sessions, databases)
 
     def _read_state(
         self, request: _Request, previous: Checkpoint | None, distrusted: frozenset[int], owned: ExitStack, now_ns: int
-    ) -> tuple[PackWriter, Captured]:
+    ) -> tuple[PackWriter, Captured, tuple[Names, ...]]:
+        """Read the state, and return what databases the generation before has, too."""
         host_id = request.host.id
         if is_half_restored(self._generations.recovery(host_id)):
             raise CaptureRefusedError(path=".", reason="a restore was interrupted: the session must be resumed first")
@@ -230,17 +271,27 @@ class CheckpointBroker:
                 bounds=self._bounds,
                 alive=anyio.from_thread.check_cancelled,
             )
-            return pack, capture.run(request.state_root, _root(before, previous))
+            root = _root(before, previous)
+            return pack, capture.run(request.state_root, root), paths_before(source, root)
 
-    def _settle(self, read: _Read) -> frozenset[int]:
-        """Compare the beginnings of logs; make the pack durable if all hold, else return which do not."""
+    async def _with_databases(self, read: _Read) -> Root:
+        """Store what was copied in the guest, which goes on meanwhile, and return the root of everything."""
+        if read.databases is None:
+            return read.captured.root
+        room = (self._bounds or Bounds()).bytes_total
+        return await read.databases.stored(read.pack, read.captured.root, room)
+
+    def _settle(self, read: _Read, root: Root) -> tuple[frozenset[int], bytes]:
+        """Compare the beginnings of logs. If all hold, make the pack durable and return the root's digest, else return which do not."""
         moved = frozenset(log.inode for log in read.captured.deferred if not log.holds(anyio.from_thread.check_cancelled))
-        if not moved:
-            read.pack.seal()
-            self._crash.reach("publish.sealed")
-        return moved
+        if moved:
+            return moved, b""
+        digest = write_root(read.pack, root)
+        read.pack.seal()
+        self._crash.reach("publish.sealed")
+        return moved, digest
 
-    async def _publish(self, request: _Request, read: _Read) -> Checkpoint:
+    async def _publish(self, request: _Request, read: _Read, root: Root, digest: bytes) -> Checkpoint:
         generation = Generation(
             algorithm=ALGORITHM,
             checkpoint_id=request.checkpoint_id,
@@ -249,10 +300,10 @@ class CheckpointBroker:
             provider=request.host.provider,
             provider_version=request.provider_version,
             reason=request.reason,
-            root_digest=read.captured.root_digest.hex(),
+            root_digest=digest.hex(),
             sessions=read.sessions,
-            files=read.captured.root.files,
-            bytes_total=read.captured.root.bytes_total,
+            files=root.files,
+            bytes_total=root.bytes_total,
             bytes_written=read.pack.bytes_written,
             guest_frozen=request.freeze is not None,
             created_at=self._clock.now(),

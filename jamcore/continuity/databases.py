@@ -16,14 +16,18 @@ from jamcore.continuity.credentials import SecretScan
 from jamcore.continuity.format import BLOCK, Sink, Source, Unit
 from jamcore.continuity.objects import MODES, is_name
 from jamcore.continuity.packs import BlockDamagedError
-from jamcore.continuity.patterns import Path, shown
-from jamcore.domain.continuity import SecretInStateError
+from jamcore.continuity.patterns import Glob, Path, shown
+from jamcore.domain.continuity import CaptureKind, CaptureList, SecretInStateError
+from jamcore.domain.errors import InvalidInputError
 
 SMALLEST_BLOCK = 4 << 10
 """A block costs an entry of some 200 bytes in memory, so pages of 512 bytes are not stored one by one."""
 PAGES = frozenset(1 << power for power in range(9, 17))
 """The page sizes that SQLite knows."""
 
+MAGIC = b"SQLite format 3\0"
+HEADER_BYTES = 100
+_PAGE = struct.Struct(">H")
 _FIXED = struct.Struct(">HIQ32sH")  # mode, block, size, digest, length of the path
 
 
@@ -47,6 +51,14 @@ def block_of(page: int) -> int:
     return min(max(page, SMALLEST_BLOCK), BLOCK)
 
 
+def page_of(begins: bytes) -> int:
+    """Return the page size that a database's header names; 0 for what is no header."""
+    if len(begins) < HEADER_BYTES or not begins.startswith(MAGIC):
+        return 0
+    (page,) = _PAGE.unpack_from(begins, 16)
+    return 1 << 16 if page == 1 else int(page)
+
+
 def write_databases(sink: Sink, databases: Iterable[Database]) -> Content:
     """Store the table."""
     return write_stream(sink, b"".join(_encode(one) for one in sorted(databases, key=lambda one: one.path)))
@@ -64,6 +76,21 @@ def read_databases(source: Source, content: Content) -> tuple[Database, ...]:
     return found
 
 
+def declared(captures: CaptureList) -> tuple[str, ...]:
+    """Return the patterns of the databases that a provider declares.
+
+    Raises:
+        InvalidInputError: One has no bound: ``**`` would have the whole home walked while the guest stands still.
+    """
+    found = tuple(entry.pattern for entry in captures.entries if entry.kind is CaptureKind.DATABASE)
+    for pattern in found:
+        if "**" in Glob(pattern).pattern.split("/"):
+            raise InvalidInputError(
+                field="pattern", problem=f"{pattern[:80]!r}: a database lies at a known depth, so ** is refused"
+            )
+    return found
+
+
 class DatabaseWriter:
     """Takes the bytes of one copy as they come, looks for credentials, and stores them page by page."""
 
@@ -73,6 +100,7 @@ class DatabaseWriter:
         self._block = block_of(page)
         self._scan = SecretScan()
         self._rest = b""
+        self._page = page
         self._leaves: list[bytes] = []
         self._size = 0
 
@@ -81,11 +109,13 @@ class DatabaseWriter:
 
         Raises:
             SecretInStateError: They hold a credential (SEC-7).
+            ValueError: The header says another page size than was announced, or there is no header.
         """
         if secret := self._scan.find(data):
             raise SecretInStateError(path=f"~/{shown(self._path)}", reason=f"it holds {secret}")
         data, block = self._rest + data, self._block
         whole = len(data) - len(data) % block
+        self._require_header(data[:whole])
         self._leaves += [self._sink.put(Unit.LEAF, data[at : at + block]) for at in range(0, whole, block)]
         self._rest = data[whole:]
         self._size += whole
@@ -93,10 +123,15 @@ class DatabaseWriter:
     def finish(self, mode: int) -> Database:
         """Store the index and return what is known of the database now."""
         if self._rest:
+            self._require_header(self._rest)
             self._leaves.append(self._sink.put(Unit.LEAF, self._rest))
             self._size += len(self._rest)
             self._rest = b""
         return Database(self._path, mode & MODES, write_index(self._sink, self._leaves, self._size, self._block))
+
+    def _require_header(self, begins: bytes) -> None:
+        if begins and not self._leaves and page_of(begins) != self._page:
+            raise ValueError("the header says another page size")
 
 
 def _encode(one: Database) -> bytes:

@@ -55,6 +55,17 @@ CAPTURE_FILES = 100_000
 CAPTURE_BYTES = 20 * (1 << 30)
 CAPTURE_DEPTH = 64
 """Bounds of one checkpoint (CONT-4)."""
+DATABASES = 64
+DATABASE_BYTES = 2 * (1 << 30)
+DATABASE_NAMES = 20_000
+"""Databases of one checkpoint, their bytes, and the names that may be looked at to find them (CONT-5). Two GiB in pages of 4 KiB are half
+a million blocks, which cost 100 MB of memory."""
+DATABASE_MEMORY = 512 << 20
+"""Address space of the helper that copies them; SQLite needs a few MB, and Python some 30."""
+DATABASE_COPY_S = 20.0
+"""From the helper's start to the copies: the guest stands still meanwhile. 20 MB take some 50 ms."""
+DATABASE_SEND_S = 300.0
+"""For checking, sending and writing them, and for the helper's processor time."""
 CHECKPOINT_WAIT_S = 600.0
 """How long a checkpoint or a restore waits for the turns of a host's other sessions; turns of minutes are ordinary (CONT-2)."""
 CAPTURE_ASK_S = 0.25

@@ -120,6 +120,7 @@ class ExecSpec(Record):
 
     ``environment`` is added to the sandbox's base environment. With ``terminal`` the process gets a PTY as its controlling
     terminal, stderr is merged into stdout. ``timeout_s`` ends the whole process tree; ``None`` leaves bounding to the owner.
+    ``while_frozen`` is for a program of Jam's own that is wanted while the guest stands still: it starts and runs all the same.
     """
 
     argv: tuple[str, ...]
@@ -127,6 +128,7 @@ class ExecSpec(Record):
     environment: tuple[tuple[str, str], ...] = ()
     terminal: TerminalSize | None = None
     timeout_s: float | None = None
+    while_frozen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

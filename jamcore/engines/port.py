@@ -108,7 +108,10 @@ class FreezeReport:
 
 @runtime_checkable
 class Freezes(Protocol):
-    """FREEZE: hold every guest process still while bytes are read (CONT-2)."""
+    """FREEZE: hold every guest process still while bytes are read (CONT-2).
+
+    A process of ``ExecSpec.while_frozen`` starts and runs all the same; every other start waits for the end.
+    """
 
     def frozen(self, name: str) -> AbstractAsyncContextManager[FreezeReport]:
         """Stop all guest processes for the duration of the context; they run again after it, also after an error.
@@ -146,6 +149,14 @@ class HostView(Protocol):
         Raises:
             EngineFailedError: No mount holds the path.
         """
+
+
+@runtime_checkable
+class BringsPython(Protocol):
+    """The engine shows a Python of its own in every sandbox: what Jam runs in a guest does not depend on what the guest has installed."""
+
+    def python(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Return where a guest finds it, and the variables that it needs."""
 
 
 @runtime_checkable
@@ -213,6 +224,7 @@ class EnginePlugin(Protocol):
 
 
 __all__ = [
+    "BringsPython",
     "Clones",
     "Engine",
     "EngineContext",

@@ -21,8 +21,8 @@ class Wanted:
     """One database to restore."""
 
     def __init__(self, text: str) -> None:
-        path, size, mode, digest = text.split(",")
-        self.path, self.size, self.mode, self.sha256 = bytes.fromhex(path), int(size), int(mode), digest
+        path, size, mode = text.split(",")
+        self.path, self.size, self.mode = bytes.fromhex(path), int(size), int(mode)
 
 
 def restore(home: Home, own: int, request: Request) -> None:
@@ -64,7 +64,7 @@ def remove(home: Home, path: bytes, aside: Aside) -> None:
 
 
 def receive(staged: int, name: bytes, wanted: Wanted) -> None:
-    """Write one copy from what the daemon sends, and prove it."""
+    """Write one copy from what the daemon sends, which ends with its digest, and prove it."""
     left, digest = wanted.size, hashlib.sha256()
     descriptor = os.open(name, CREATE, 0o600, dir_fd=staged)
     with open(descriptor, "r+b", buffering=0) as stream:
@@ -81,7 +81,7 @@ def receive(staged: int, name: bytes, wanted: Wanted) -> None:
         stream.seek(0)
         while data := stream.read(CHUNK):
             digest.update(data)
-    if digest.hexdigest() != wanted.sha256:
+    if sys.stdin.buffer.read(2 * digest.digest_size) != digest.hexdigest().encode():
         raise RefusedError(wanted.path, "what was written is not what was sent")
 
 

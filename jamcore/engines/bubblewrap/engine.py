@@ -69,6 +69,11 @@ class BubblewrapEngine(SupervisedEngine[RunningSandbox]):
         """See the port."""
         self._accept.setdefault(name, {})[port] = accept
 
+    def python(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """See the port."""
+        machine = self._found_machine()
+        return machine.python, (("LD_LIBRARY_PATH", machine.library_path),) if machine.library_path else ()
+
     def host_path(self, name: str, guest_path: str) -> Path:
         """See the port."""
         spec = self._need(name).spec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -40,6 +41,10 @@ class LocalEngine(SupervisedEngine[LocalSandbox]):
     async def probe(self) -> EngineHealth:
         """See the port."""
         return await probe()
+
+    def python(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """See the port."""
+        return sys.executable, ()
 
     def host_path(self, name: str, guest_path: str) -> Path:
         """See the port."""

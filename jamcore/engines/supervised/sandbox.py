@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
 from socket import socket
 
 import anyio
@@ -82,7 +82,7 @@ class RunningSandbox:
             answer = self._answers[ident] = Answer()
             asked = False
             try:
-                async with self._still:  # nothing is started while the sandbox is frozen
+                async with nullcontext() if spec.while_frozen else self._still:  # nothing else is started in a frozen sandbox
                     await self._send(frames.EXEC, ident, 0, ends.guest)
                     asked = True
                 ends.close_guest()  # process 1 has its own
