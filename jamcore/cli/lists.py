@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from jamcore.cli.listing import Item, Listing
 from jamcore.cli.output import Row
-from jamcore.cli.words import SHORT_ID, engine_word, room_word, shortened, turn_word
+from jamcore.cli.words import SHORT_ID, engine_word, kept_word, room_word, shortened, turn_word
 
 
 def _room(item: Item) -> Row:
@@ -15,6 +17,7 @@ def _room(item: Item) -> Row:
         host["provider"],
         engine_word(host["engine"], item["isolation"]),
         room_word(busy=item["busy"], live=item["live"], not_parked=item["not_parked"]),
+        kept_word(item["safety"], datetime.now(UTC)) or None,
         turn_word(turn["state"], live=item["live"]) if turn else None,
         shortened(turn["text"]) if turn else None,
     )
@@ -23,7 +26,7 @@ def _room(item: Item) -> Row:
 ROOMS = Listing(
     target="/v1/rooms",
     fetch=lambda client: client.rooms(),
-    columns=("ROOM", "ID", "AGENT", "ENGINE", "STATE", "LAST TURN", "LAST MESSAGE"),
+    columns=("ROOM", "ID", "AGENT", "ENGINE", "STATE", "KEPT", "LAST TURN", "LAST MESSAGE"),
     row=_room,
     empty="No rooms yet. Open one: jam room new AGENT (`jam provider ls` names them)",
 )

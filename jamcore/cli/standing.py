@@ -17,6 +17,8 @@ def standing(found: SessionInspection, *, ahead: bool = False) -> tuple[str, str
     """
     name = found.room.room.name
     files = " Its files are ahead of the conversation: the last turn's end was not seen." if ahead else ""
+    if (unsaved := found.room.safety.unsaved) is not None:
+        return f"Its last checkpoint failed ({unsaved.problem}), so it does not start. Next: jam room stop {name}", "red"
     if failure := _refusal(found):
         return f"It cannot be brought back ({failure}); nothing was changed. Next: jam session inspect {name}", "red"
     kept = newest(found)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 
 from jamcore.cli.output import Output
-from jamcore.cli.words import SHORT_ID, room_word, shortened
+from jamcore.cli.words import SHORT_ID, passed, room_word, shortened, size_word
 from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Placement
 from jamcore.domain.changes import ChangeDecision, ChangeRequest, Verdict
 from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.requests import RoomView
 from jamcore.domain.resources import limits_in_words
+from jamcore.domain.safekeeping import Safety
 from jamcore.domain.sandboxes import Resources
 from jamcore.domain.sessions import Turn
 from jamcore.domain.shared_hosts import ONE_TRUST_DOMAIN
@@ -46,6 +47,7 @@ def show_room(output: Output, view: RoomView) -> None:
             ("workspace", view.workspace.path or view.workspace.guest_path),
             ("started from", view.workspace.commit),
             ("conversation", view.session.provider_identity or "none yet"),
+            *kept_pairs(view.safety, datetime.now(UTC)),
             ("made", moment(view.room.created_at)),
         )
     )
@@ -53,6 +55,34 @@ def show_room(output: Output, view: RoomView) -> None:
         output.note(ONE_TRUST_DOMAIN, "yellow")
     if view.not_parked:
         output.note(f"{view.not_parked}; it is tried again each second", "red")
+    show_trouble(output, view)
+
+
+def kept_pairs(safety: Safety, now: datetime) -> tuple[tuple[str, object], ...]:
+    """Return in which generation a conversation is, how old and large that is, when it was last read whole, and what is in none."""
+    kept = safety.kept
+    if kept is None:
+        return (("kept in", "no generation yet"), ("turns in none", safety.turns_outside))
+    verified = "damaged: " + kept.damage if kept.damage else moment(kept.verified_at) if kept.verified_at else "not read whole yet"
+    size = f"{size_word(kept.bytes_total)}, {kept.files} {'file' if kept.files == 1 else 'files'}"
+    return (
+        ("kept in", f"generation {kept.generation}, {passed(kept.created_at, now)} old, {size}"),
+        ("verified", verified),
+        ("turns in none", safety.turns_outside),
+    )
+
+
+def show_trouble(output: Output, view: RoomView) -> None:
+    """Print what keeps a conversation out of a generation, and what to type next."""
+    trouble, unsaved, name = view.safety.trouble, view.safety.unsaved, view.room.name
+    if unsaved is not None:
+        failed = f"The last checkpoint failed at {moment(unsaved.failed_at)}: {unsaved.problem}"
+        output.note(f"{failed}\nThe room does not start before that is settled. Next: jam room stop {name}", "red")
+    elif trouble is not None and trouble.deferred:
+        output.note(f"Not captured yet: {trouble.why}; it is asked for again when that ends", "yellow")
+    elif trouble is not None:
+        since = f"No checkpoint since {moment(trouble.since)}: {trouble.why}"
+        output.note(f"{since}\nIt is tried again at {moment(trouble.next_try)}", "red")
 
 
 def _limits(plan: str) -> str:

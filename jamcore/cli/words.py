@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
 NO_ISOLATION = "none"
 """The isolation class of host processes."""
 SHORT_ID = 13
 """Characters of an id in lists: a UUIDv7 begins with its time, so 8 would be equal for what was made within a minute."""
 TEXT_CHARACTERS = 48
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 def room_word(*, busy: bool, live: bool, not_parked: str = "") -> str:
     """Return what a room is doing, in a word or two. A parked room whose sandbox could not be stopped yet says so (START-5)."""
     return "working" if busy else "live" if live else "not parked yet" if not_parked else "parked"
+
+
+def kept_word(safety: Mapping[str, Any], now: datetime) -> str:
+    """Return how a room's conversation is kept: its newest generation, how old that is, and turns that are in none."""
+    if safety["unsaved"]:
+        return "not saved"
+    kept, outside = safety["kept"], safety["turns_outside"]
+    word = f"{kept['generation']}, {passed(datetime.fromisoformat(kept['created_at']), now)}" if kept else ""
+    return f"{word} +{outside}".strip() if outside else word
+
+
+def passed(since: datetime, now: datetime) -> str:
+    """Return how long ago it was, in its greatest unit."""
+    seconds = max(0, int((now - since).total_seconds()))
+    return next((f"{seconds // size} {unit}" for size, unit in _UNITS if seconds >= size), f"{seconds} s")
+
+
+def size_word(count: int) -> str:
+    """Return a size in its greatest unit; units are powers of 1024."""
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
 
 
 def turn_word(state: str, *, live: bool) -> str:

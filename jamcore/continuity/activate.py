@@ -172,6 +172,18 @@ class Activator:
         task = _Task(session, decision.evidence.checkpoint_id, state_root, None, CaptureRules(capture_list), activation_plan)
         return await self._in_thread(session.host_id, partial(self._lacking, task))
 
+    async def hindrance(self, session: RuntimeSession, checkpoint: UUID, *, state_root: Path) -> str | None:
+        """Return why the live state does not extend a generation of a session's host, or ``None``. Changes nothing.
+
+        Raises:
+            CheckpointFailedError: The machine failed.
+        """
+        task = _Task(session, checkpoint, state_root, None, CaptureRules(CaptureList(entries=())), ActivationPlan())
+        try:
+            return await self._in_thread(session.host_id, partial(self._hindrance, task))
+        except CheckpointCorruptError as error:
+            return error.detail
+
     async def record(self, session: RuntimeSession, decision: ActivationDecision) -> UUID:
         """Store the decision; nothing may start before this returned. Returns the decision's id."""
         decision_id, now = self._ids.uuid(), self._clock.now()

@@ -69,6 +69,7 @@ class _Request:
     provider_version: str
     identities: Mapping[UUID, str]
     freeze: Freeze | None
+    confirmed: bool
     databases: GuestDatabases | None
 
 
@@ -121,6 +122,7 @@ class CheckpointBroker:
         identities: Mapping[UUID, str] | None = None,
         checkpoint_id: UUID | None = None,
         bound_s: float = limits.CHECKPOINT_WAIT_S,
+        confirmed: bool = True,
     ) -> Checkpoint:
         """Make, publish and record one generation of a host, with all its sessions.
 
@@ -136,6 +138,7 @@ class CheckpointBroker:
             identities: Identities of sessions that are not bound in the store yet (FIRST_TURN).
             checkpoint_id: Give it to retry exactly; a generation that is complete already is only recorded.
             bound_s: Seconds to wait for running turns.
+            confirmed: Whether completed turns are known to be in the state. If not, the bytes are kept and no turn reads as safe by them.
 
         Returns:
             The stored row.
@@ -158,6 +161,7 @@ class CheckpointBroker:
             identities=dict(identities or {}),
             freeze=freeze,
             databases=databases,
+            confirmed=confirmed,
         )
         try:
             return await self._capture(request, permit_held_by, bound_s)
@@ -233,7 +237,9 @@ class CheckpointBroker:
 
         ``owned`` takes what must be dropped in the end, and ``helpers`` what must be ended.
         """
-        sessions, previous = await self._store.read(partial(inputs_of, request.host, request.identities))
+        sessions, previous = await self._store.read(
+            partial(inputs_of, request.host, request.identities, confirmed=request.confirmed)
+        )
         now_ns = int(self._clock.now().timestamp() * 1e9)
         async with request.freeze() if request.freeze else nullcontext():
             begun = DatabaseCapture.begun(

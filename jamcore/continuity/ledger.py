@@ -13,11 +13,13 @@ from jamcore.domain.sessions import RuntimeHost, Turn, TurnState
 
 
 def inputs_of(
-    host: RuntimeHost, identities: Mapping[UUID, str], rows: Rows
+    host: RuntimeHost, identities: Mapping[UUID, str], rows: Rows, *, confirmed: bool = True
 ) -> tuple[tuple[CheckpointSession, ...], Checkpoint | None]:
     """Validate against the store and return the canonical list of sessions and the generation before (CONT-3).
 
     Raises:
+    Not ``confirmed``: nobody compared the completed turns with the state, so the list names none of them (CONT-11).
+
         ConflictError: Host, agent, sessions or identities are not those of the store.
     """
     known = rows.hosts.get(host.id)
@@ -32,10 +34,14 @@ def inputs_of(
     previous = rows.checkpoints.latest_of_host(host.id)
     before = {held.session_id: held.last_turn_id for held in previous.sessions} if previous else {}
     sessions = tuple(
+
+    def completed(session: UUID) -> list[Turn]:
+        return _completed(rows, session) if confirmed else []
+
         CheckpointSession(
             session_id=session.id,
             provider_identity=session.provider_identity or identities.get(session.id),
-            last_turn_id=next((turn.id for turn in reversed(_completed(rows, session.id))), before.get(session.id)),
+            last_turn_id=next((turn.id for turn in reversed(completed(session.id))), before.get(session.id)),
         )
         for session in sorted(stored.values(), key=lambda session: session.id)
     )

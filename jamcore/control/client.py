@@ -170,9 +170,9 @@ class JamClient:
         """Interrupt the running turn."""
         return await self._change(RoomView, "POST", _room(ref, "interrupt"))
 
-    async def stop(self, ref: str) -> StopResult:
-        """Checkpoint and park."""
-        return await self._change(StopResult, "POST", _room(ref, "stop"))
+    async def stop(self, ref: str, *, accept_unsaved: bool = False) -> StopResult:
+        """Checkpoint and park. A final checkpoint that failed is made again, or, with ``accept_unsaved``, given up."""
+        return await self._change(StopResult, "POST", _room(ref, "stop") + ("?accept_unsaved=1" if accept_unsaved else ""))
 
     async def resume(self, ref: str) -> RoomView:
         """Bring the exact session back, or be refused."""

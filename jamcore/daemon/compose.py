@@ -25,6 +25,7 @@ from jamcore.daemon.identity import daemon_identity
 from jamcore.daemon.inventory import SandboxInventory
 from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.providers import Providers
+from jamcore.daemon.last_checkpoints import LastCheckpoints
 from jamcore.daemon.recovery import Recovery
 from jamcore.daemon.resolve import Resolver
 from jamcore.daemon.reviews import Reviews
@@ -224,6 +225,7 @@ def _rooms(options: DaemonOptions, base: _Foundations, live: _Living) -> Rooms:
         clock=options.clock,
         gate=live.gate,
     )
+        last=LastCheckpoints(store=base.store, feed=base.feed, hosts=live.hosts, pool=live.pool),
 
 
 def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: _Journaled) -> _Work:

@@ -17,6 +17,8 @@ from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.options import DaemonOptions
 from jamcore.domain import layout
 from jamcore.domain.cells import Ability, Placement
+from jamcore.domain.continuity import Checkpoint, CheckpointReason
+from jamcore.domain.errors import ConflictError
 from jamcore.domain.plan import ModelEndpoint, Plan
 from jamcore.domain.providers import CredentialMissingError
 from jamcore.domain.sessions import RuntimeHost, RuntimeSession, SessionWorkspace
@@ -34,8 +36,10 @@ from jamcore.runtime.seat import Seat
 from jamcore.runtime.standing import HostStanding
 from jamcore.runtime.turns import TurnRunner
 from jamcore.runtime.worker import HostWorker
+from jamcore.runtime.unsaved import UnsavedHosts
 from jamcore.runtime.worktree import WorkTrees
 from jamcore.sandbox.ownership import Ownership
+from jamcore.sandbox.fence import fence
 from jamcore.sandbox.places import GuestView, guest_view
 from jamcore.sandbox.prepare import Preparer
 from jamcore.sandbox.records import OwnerRecords
@@ -89,6 +93,7 @@ class HostWorkers:
         )
         self._observer = Observer(store)
 
+        self.unsaved = UnsavedHosts(store, clock=options.clock, ids=options.ids)
     def ownership(self, engine: Engine) -> Ownership:
         """Return the owner records joined with an engine."""
         options = self._options
@@ -116,15 +121,38 @@ class HostWorkers:
         Raises:
             UnknownProviderError, EngineUnavailableError: The host's plugin or engine is not there any more.
         """
-        stored = await self._store.read(lambda repos: repos.hosts.get(host))
-        return self._worker(stored)
+            HostUnsavedError: Its final checkpoint failed, and nobody settled that (CONT-8).
+        await self.unsaved.require_saved(host)
+        return self._worker(await self._host(host))
 
-    def _worker(self, host: RuntimeHost) -> HostWorker:
-        plan = Plan.model_validate_json(host.plan_json)
-        hooks, engine = self._plugins.provider(host.provider), self._engines.get(host.engine)
-        continuity = HostContinuity(
+    async def fence(self, host: UUID) -> None:
+        """Return once nothing runs in a host's sandbox; for a host that this daemon has no worker for."""
+        stored = await self._host(host)
+        await fence(self.ownership(self._engines.get(stored.engine)), Plan.model_validate_json(stored.plan_json))
+
+    async def capture_at_rest(self, host: UUID) -> Checkpoint | None:
+        """Publish a generation of a host on which nothing runs; no turn is taken to be in it that nobody compared (CONT-8)."""
+        continuity = self.continuity(await self._host(host))
+        continuity.melt()
+        return await continuity.capture(CheckpointReason.BEFORE_STOP, confirmed=False)
+
+    async def hindrance(self, host: UUID) -> str | None:
+        """Return why the live state of a host would not be used for a resume; ``None``: it extends the newest generation."""
+        return await self.continuity(await self._host(host)).hindrance()
+
+    async def _host(self, host: UUID) -> RuntimeHost:
+        return await self._store.read(lambda repos: repos.hosts.get(host))
+
+    def continuity(self, host: RuntimeHost) -> HostContinuity:
+        """Return what decides, places and captures for a stored host, for use outside its worker.
+
+        Raises:
+            UnknownProviderError, EngineUnavailableError: The host's plugin or engine is not there any more.
+        """
+        plan, engine = Plan.model_validate_json(host.plan_json), self._engines.get(host.engine)
+        return HostContinuity(
             host=host,
-            hooks=hooks,
+            hooks=self._plugins.provider(host.provider),
             state_root=self._options.app / layout.provider_state(host.id, host.provider),
             scratch_root=self._options.app / layout.guest_disk(host.id) / "home",
             program_version=plan.toolchain.version if plan.toolchain else "unknown",
@@ -138,6 +166,10 @@ class HostWorkers:
             ids=self._options.ids,
         )
         bring_up = BringUp(
+
+    def _worker(self, host: RuntimeHost) -> HostWorker:
+        plan = Plan.model_validate_json(host.plan_json)
+        hooks, engine = self._plugins.provider(host.provider), self._engines.get(host.engine)
             plan=plan,
             hooks=hooks,
             engine=engine,
@@ -150,8 +182,8 @@ class HostWorkers:
             ),
             open_route=self._open_route,
             open_door=LoopbackDoor.open,
-            continuity=continuity,
-            standing=HostStanding(host=host, store=self._store, feed=self._feed),
+            continuity=self.continuity(host),
+            standing=HostStanding(host=host, store=self._store, feed=self._feed, unsaved_hosts=self.unsaved),
             work_trees=self._work_trees,
         )
         runner = TurnRunner(

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import anyio
 
+from jamcore.daemon.last_checkpoints import LastCheckpoints
 from jamcore.daemon.resolve import Resolver
 from jamcore.daemon.views import BoundRoom, RoomRecords, bound_room, readable_rooms, room_records
 from jamcore.domain.errors import InvalidInputError, RefusalError
@@ -69,6 +70,7 @@ class Rooms:
         feed: RoomFeed,
         pool: WorkerPool,
         leases: Leases,
+        last: LastCheckpoints,
         resolver: Resolver,
         allocator: Allocator,
         provisioner: SessionProvisioner,
@@ -79,6 +81,7 @@ class Rooms:
         self._feed = feed
         self._pool = pool
         self._leases = leases
+        self._last = last
         self._resolver = resolver
         self._allocator = allocator
         self._provisioner = provisioner
@@ -137,14 +140,21 @@ class Rooms:
             await worker.interrupt(records.session.id)
         return await self.get(ref)
 
-    async def stop(self, ref: str) -> StopResult:
-        """Checkpoint, and park the host unless other rooms are live on it (SHARE-2)."""
+    async def stop(self, ref: str, *, accept_unsaved: bool = False) -> StopResult:
+        """Checkpoint, and park the host unless other rooms are live on it (SHARE-2).
+
+        On a parked host whose final checkpoint failed, that is what is done again (CONT-8).
+        """
         records = await self._records(ref)
         host, session = records.host.id, records.session.id
         live = self._pool.get(host, session) is not None
         checkpoint = await self._pool.leave(host, session)
         outcome: Outcome = "already-parked" if not live else "left" if self._pool.is_up(host) else "parked"
-        return StopResult(room=await self.get(ref), checkpoint=checkpoint, outcome=outcome)
+        settled = None
+        if not live and checkpoint is None:
+            checkpoint, settled = await self._last.repeat(host, accept=accept_unsaved)
+            outcome = "parked" if settled is not None else outcome
+        return StopResult(room=await self.get(ref), checkpoint=checkpoint, outcome=outcome, settled=settled)
 
     async def resume(self, ref: str) -> RoomView:
         """Bring the session back exactly, or refuse."""
@@ -210,6 +220,9 @@ class Rooms:
     def _view(self, records: RoomRecords) -> RoomView:
         worker = self._pool.get(records.host.id, records.session.id)
         seat = worker.seat(records.session.id) if worker is not None else None
+        known: dict[str, object] = {"trouble": self._pool.capture_trouble(records.host.id)}
+        if unwritten := self._last.unwritten(records.host.id):
+            known["unsaved"] = unwritten
         trouble = self._leases.trouble_of(records.host.id)
         return RoomView(
             room=records.room,
@@ -221,6 +234,7 @@ class Rooms:
             busy=seat is not None and seat.running is not None,
             not_parked=str(trouble) if trouble is not None else "",
             last_turn=records.last_turn,
+            safety=records.safety.model_copy(update=known),
             last_seq=records.last_seq,
         )
 

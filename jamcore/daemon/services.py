@@ -114,8 +114,8 @@ class RoomService(Protocol):
     async def interrupt(self, ref: str) -> RoomView:
         """Interrupt the running turn and its background commands; idle: does nothing."""
 
-    async def stop(self, ref: str) -> StopResult:
-        """Checkpoint and park the room's host. Its files stay."""
+    async def stop(self, ref: str, *, accept_unsaved: bool = False) -> StopResult:
+        """Checkpoint and park the room's host. Its files stay. A final checkpoint that failed is made again, or given up (CONT-8)."""
 
     async def resume(self, ref: str) -> RoomView:
         """Bring the room's session back exactly, or refuse (CONT-1)."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from jamcore.domain.sessions import Room, RuntimeHost, RuntimeSession, SessionWorkspace, Turn
+from jamcore.domain.safekeeping import Kept, Safety
+from jamcore.domain.sessions import Room, RuntimeHost, RuntimeSession, SessionWorkspace, Turn, TurnState
 from jamcore.store import Repos
 
 
@@ -26,6 +27,7 @@ class RoomRecords(BoundRoom):
 
     last_turn: Turn | None
     last_seq: int
+    safety: Safety
 
 
 def bound_room(repos: Repos, room: Room) -> BoundRoom:
@@ -44,7 +46,29 @@ def room_records(repos: Repos, room: Room) -> RoomRecords:
         workspace=bound.workspace,
         last_turn=repos.turns.last_of_session(bound.session.id),
         last_seq=repos.events.last_seq(room.id),
+        safety=_safety(repos, bound),
     )
+
+
+def _safety(repos: Repos, bound: BoundRoom) -> Safety:
+    """Read how the conversation is kept: a generation counts if it holds this session as it is bound now."""
+    session = bound.session
+    outside = sum(turn.state is TurnState.COMPLETED for turn in repos.turns.unfinished_of(session.id))
+    row = repos.checkpoints.latest_of_host(bound.host.id)
+    if row is not None and any(held.session_id == session.id and held.provider_identity is not None for held in row.sessions):
+        read = repos.verifications.of_checkpoint(row.id)
+        kept = Kept(
+            checkpoint_id=row.id,
+            generation=row.generation,
+            created_at=row.created_at,
+            files=row.files,
+            bytes_total=row.bytes_total,
+            verified_at=read.sound_at if read else None,
+            damage=read.problem if read else "",
+        )
+    else:
+        kept = None
+    return Safety(kept=kept, turns_outside=outside, unsaved=repos.unsaved_hosts.open_of_host(bound.host.id))
 
 
 def readable_rooms(repos: Repos) -> tuple[RoomRecords, ...]:

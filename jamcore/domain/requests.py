@@ -16,6 +16,7 @@ from jamcore.domain.clone_work import CloneWork
 from jamcore.domain.continuity import ActivationDecision, Checkpoint, CheckpointEntry, Observation
 from jamcore.domain.ownership import OverrideEvidence
 from jamcore.domain.records import Record
+from jamcore.domain.safekeeping import Safety, UnsavedHost
 from jamcore.domain.sandboxes import Resources
 from jamcore.domain.sessions import Room, RuntimeHost, RuntimeSession, SessionWorkspace, Turn
 
@@ -200,7 +201,7 @@ class RoomView(Record):
     """A room with its live session, host and workspace, and its last turn.
 
     ``isolation`` is its engine's class, "none" for host processes. ``not_parked`` says what keeps its host's sandbox from being parked,
-    while that fails and is tried again (START-5).
+    while that fails and is tried again (START-5). ``safety`` says how far its conversation is in a generation.
     """
 
     room: Room
@@ -213,6 +214,7 @@ class RoomView(Record):
     last_turn: Turn | None
     last_seq: int
     not_parked: str = ""
+    safety: Safety = Safety()
 
 
 class SessionInspection(Record):
@@ -306,12 +308,14 @@ class CheckpointDiff(Record):
 class StopResult(Record):
     """How a room was parked: with which final checkpoint, if one was needed.
 
-    ``left``: it gave its seat back, and the shared host goes on for other rooms.
+    ``left``: it gave its seat back, and the shared host goes on for other rooms. ``settled``: the final checkpoint had failed before, and
+    this is how that ended.
     """
 
     room: RoomView
     checkpoint: Checkpoint | None
     outcome: Literal["parked", "left", "already-parked"]
+    settled: UnsavedHost | None = None
 
 
 class CredentialRow(Record):

@@ -152,10 +152,12 @@ class HostContinuity:
         *,
         bound_s: float = limits.CHECKPOINT_WAIT_S,
         checkpoint_id: UUID | None = None,
+        confirmed: bool = True,
     ) -> Checkpoint | None:
         """Publish a generation of the host, and say which turns are safe now; ``None`` when the provider declares no continuity.
 
         ``bound_s``: how long the turns that run are waited for. ``checkpoint_id``: where it must be an exact retry.
+        Not ``confirmed``: turns that were completed are not taken to be in it.
         """
         if not self.hooks.description.continuity:
             return None
@@ -169,11 +171,20 @@ class HostContinuity:
             identities=identities,
             bound_s=bound_s,
             checkpoint_id=checkpoint_id,
+            confirmed=confirmed,
         )
 
         def say(repos: Repos) -> set[UUID]:
             safe = repos.turns.captured_by(row.id)
             for turn in safe:
+    async def hindrance(self) -> str | None:
+        """Return why the live state would not be used for a resume; ``None``: it extends the newest generation."""
+        row = await self.store.read(lambda repos: repos.checkpoints.latest_of_host(self.host.id))
+        sessions = await self.store.read(lambda repos: repos.sessions.of_host(self.host.id))
+        if row is None:
+            return "there is no checkpoint"
+        return await self.activator.hindrance(sessions[0], row.id, state_root=self.state_root)
+
                 repos.events.append(turn.room_id, turn.id, [TurnStateChanged(state=TurnState.CAPTURED, detail=str(row.id))])
             return {turn.room_id for turn in safe}
 

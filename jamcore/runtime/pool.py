@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.errors import FaultError, JamError, RefusalError
 from jamcore.domain.limits import DEFAULTS, Limits
+from jamcore.domain.safekeeping import CaptureTrouble
 from jamcore.runtime.gate import StopGate
 from jamcore.runtime.leases import Leases
 from jamcore.runtime.seat import Seat
@@ -166,6 +167,17 @@ class WorkerPool:
         """Let nobody bring the host up until the block ends; whether it is up already is the caller's to ask, inside."""
         async with self._starting.setdefault(host, anyio.Lock()):
             yield
+
+    async def ended(self, host: UUID) -> None:
+        """Wait for a host that is ending. Inside :meth:`kept_down`, where nobody brings it up; one that goes on is left alone."""
+        worker = self._workers.get(host)
+        if worker is not None and not worker.takes_seats:
+            await worker.stop()
+
+    def capture_trouble(self, host: UUID) -> CaptureTrouble | None:
+        """Return why turns of a live host are in no generation yet."""
+        worker = self._workers.get(host)
+        return worker.capture_trouble if worker is not None else None
 
     async def stop_all(self) -> None:
         """Begin nothing more, cancel what is coming up, and stop every live worker, all at once; each has its own bound. Idempotent."""

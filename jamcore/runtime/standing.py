@@ -8,6 +8,7 @@ from jamcore.domain.events import SessionNotice
 from jamcore.domain.sessions import HostState, RuntimeHost, SessionState
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.seat import Seat
+from jamcore.runtime.unsaved import UnsavedHosts
 from jamcore.store import Repos, Store
 
 
@@ -18,6 +19,7 @@ class HostStanding:
     host: RuntimeHost
     store: Store
     feed: RoomFeed
+    unsaved_hosts: UnsavedHosts
 
     async def take(self, seats: tuple[Seat, ...]) -> None:
         """Take the lease of each session before anything is started (SHARE-2)."""
@@ -57,6 +59,10 @@ class HostStanding:
 
         await self.store.transact(write)
         self._announce(seats)
+
+    async def unsaved(self, code: str, problem: str) -> None:
+        """Note that the final checkpoint failed: the host does not start before that is settled (CONT-8)."""
+        await self.unsaved_hosts.failed(self.host.id, code, problem)
 
     async def say(self, seats: tuple[Seat, ...], code: str, detail: str) -> None:
         """Tell every room of the host."""

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import anyio
 
+from jamcore.continuity.publish import CheckpointFailedError
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.errors import JamError
 from jamcore.domain.limits import DEFAULTS, Limits
@@ -34,6 +35,8 @@ CLOSED, SAFE, PARKED = 1 / 2, 5 / 6, 1.0
 final checkpoint, and a parked sandbox."""
 ROWS_S = 2.0
 """The rows that say how it ended are written also when everything before them took the whole budget."""
+UNFINISHED = ("continuity.checkpoint_unfinished", "it took longer than it may")
+"""What is said of a final checkpoint that neither was made nor said why not."""
 
 
 class HostWorker:
@@ -52,6 +55,7 @@ class HostWorker:
         self._life = anyio.CancelScope()
         self._ended = anyio.Event()
         self._final: Checkpoint | None = None
+        self._unsaved: tuple[str, str] | None = None
         self._proven = False
         self._parked = False
         self._up = False
@@ -217,11 +221,11 @@ class HostWorker:
         go on with; until then the host is not said to be parked.
         """
         try:
-            with anyio.CancelScope(deadline=self._by(SAFE)) as scope:
+            with anyio.CancelScope(deadline=self._by(SAFE)):
                 await self._last_checkpoint()
-            if scope.cancelled_caught:
-                self._end.why = f"{self._end.why}; the final checkpoint took longer than it may"
         finally:
+            if self._unsaved is not None:
+                self._end.why = f"{self._end.why}; the final checkpoint failed: {self._unsaved[1]}"
             with anyio.CancelScope(deadline=self._by(PARKED)):
                 if self._proven:
                     await self._bring_up.park(self._note_park)
@@ -229,13 +233,22 @@ class HostWorker:
                 self._parked = True
             if not self._parked and self._leases.trouble_of(self.key.host) is None:
                 self._note_park(1, "the engine did not answer in time")
+            if self._unsaved is not None:
+                with anyio.move_on_after(ROWS_S):
+                    await self._bring_up.standing.unsaved(*self._unsaved)
             with anyio.CancelScope(deadline=max(self._by(PARKED), anyio.current_time() + ROWS_S)):
                 await self._seating.put_down(self._roster.seats(), self._end.why, parked=self._parked)
 
     async def _last_checkpoint(self) -> None:
-        if self._kept.dirty:
-            self._bring_up.continuity.melt()
-            try:
-                self._final = await self._kept.capture(CheckpointReason.BEFORE_STOP)
-            except (JamError, OSError) as error:
-                self._end.why = f"{self._end.why}; the final checkpoint failed: {error}"
+        """Checkpoint what is not safe. Whatever does not let it happen, the end of its time included, leaves the host unsaved (CONT-8)."""
+        if not self._kept.dirty:
+            return
+        self._unsaved = UNFINISHED
+        self._bring_up.continuity.melt()
+        try:
+            self._final = await self._kept.capture(CheckpointReason.BEFORE_STOP)
+            self._unsaved = None
+        except JamError as error:
+            self._unsaved = (error.code, str(error))
+        except OSError as error:
+            self._unsaved = (CheckpointFailedError.code, str(error))

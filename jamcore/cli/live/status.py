@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from jamcore.cli.events import ENDED
 from jamcore.cli.standing import newest
 from jamcore.cli.text import safe_line
-from jamcore.cli.words import room_word
+from jamcore.cli.words import passed, room_word
 from jamcore.domain.events import (
     IN_DOUBT,
     ApprovalDecided,
@@ -27,7 +27,6 @@ IDLE = "idle"
 PARKED = "parked"
 DOUBT = "in doubt"
 _PARKING = frozenset({"session.parked", "session.interrupted"})
-_UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +93,9 @@ class Status:
 
     def line(self, now: datetime) -> str:
         """Return the words, the most important first: a narrow terminal cuts the end."""
-        state = self.state if self.began is None else f"{self.state} {_passed(now - self.began)}"
+        state = self.state if self.began is None else f"{self.state} {passed(self.began, now)}"
         kept = "no checkpoint yet"
         if self.generation is not None and self.generation_at is not None:
-            kept = f"generation {self.generation}, {_passed(now - self.generation_at)} old"
+            kept = f"generation {self.generation}, {passed(self.generation_at, now)} old"
         parts = (self.room, state, f"{self.agent} in {self.engine}", kept, f"{self.tokens:,} tokens" if self.tokens else "")
         return safe_line(" · ".join(part for part in parts if part))
-
-
-def _passed(span: timedelta) -> str:
-    """Return a span in its greatest unit."""
-    seconds = max(0, int(span.total_seconds()))
-    return next((f"{seconds // size} {unit}" for size, unit in _UNITS if seconds >= size), f"{seconds} s")

@@ -47,8 +47,8 @@ async def interrupt(call: Call) -> RoomView:
 
 
 async def stop(call: Call) -> StopResult:
-    """Checkpoint and park."""
-    return await call.services.rooms.stop(call.ref)
+    """Checkpoint and park; with ``?accept_unsaved=1`` also when the final checkpoint cannot be made."""
+    return await call.services.rooms.stop(call.ref, accept_unsaved=call.asked("accept_unsaved") == "1")
 
 
 async def resume(call: Call) -> RoomView:
@@ -106,7 +106,15 @@ ROUTES: tuple[AnyRoute, ...] = (
     Route("GET", "/v1/rooms/{ref}/turns", "list_turns", "Turns, oldest first", turns, TurnList),
     StreamRoute("/v1/rooms/{ref}/events", "stream_events", "Events after a sequence number, resumable", events, RoomEvent),
     Route("POST", "/v1/rooms/{ref}/interrupt", "interrupt", "Interrupt the running turn; idle: does nothing", interrupt, RoomView),
-    Route("POST", "/v1/rooms/{ref}/stop", "stop_room", "Checkpoint and park; the files stay", stop, StopResult),
+    Route(
+        "POST",
+        "/v1/rooms/{ref}/stop",
+        "stop_room",
+        "Checkpoint and park; the files stay",
+        stop,
+        StopResult,
+        query=(("accept_unsaved", "1: let the room come back although its final checkpoint cannot be made"),),
+    ),
     Route("POST", "/v1/rooms/{ref}/resume", "resume_room", "Bring the exact session back, or refuse", resume, RoomView),
     Route("GET", "/v1/rooms/{ref}/inspect", "inspect_session", "The evidence about continuity", inspect, SessionInspection),
 )

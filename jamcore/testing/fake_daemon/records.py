@@ -33,6 +33,7 @@ from jamcore.domain.requests import (
     RoomView,
     TurnRequest,
 )
+from jamcore.domain.safekeeping import CaptureTrouble, Kept, Safety, UnsavedHost
 from jamcore.domain.sessions import (
     HostState,
     Room,
@@ -64,6 +65,7 @@ class Conversation:
     host: RuntimeHost
     workspace: SessionWorkspace
     live: bool = True
+    unsaved: UnsavedHost | None = None
     turns: dict[UUID, Turn] = field(default_factory=dict)
     events: list[RoomEvent] = field(default_factory=list)
     changed: anyio.Event = field(default_factory=anyio.Event)
@@ -91,6 +93,7 @@ class Conversation:
             busy=any(turn.state in {TurnState.ACCEPTED, TurnState.RUNNING} for turn in turns),
             last_turn=turns[-1] if turns else None,
             last_seq=len(self.events),
+            safety=safety(self),
         )
 
 
@@ -110,6 +113,34 @@ def checkpoint(room: Conversation) -> Checkpoint:
         bytes_written=1024,
         generation=2,
         created_at=AT,
+    )
+
+
+def unsaved(room: Conversation) -> UnsavedHost:
+    """Return a failed final checkpoint of the room."""
+    return UnsavedHost(
+        id=UUID(int=11), host_id=room.host.id, code="continuity.checkpoint_failed", problem="full \x1b[2J", failed_at=AT
+    )
+
+
+def safety(room: Conversation) -> Safety:
+    """Return how the room's conversation is kept; a room that is called ``troubled`` cannot be captured."""
+    row = checkpoint(room)
+    trouble = CaptureTrouble(
+        since=AT, code="continuity.host_busy", why="the turn of room \x1b[2J is running", deferred=True, attempts=2, next_try=AT
+    )
+    return Safety(
+        kept=Kept(
+            checkpoint_id=row.id,
+            generation=row.generation,
+            created_at=AT,
+            files=row.files,
+            bytes_total=row.bytes_total,
+            verified_at=AT,
+        ),
+        turns_outside=1 if room.room.name == "troubled" else 0,
+        trouble=trouble if room.room.name == "troubled" else None,
+        unsaved=room.unsaved,
     )
 
 

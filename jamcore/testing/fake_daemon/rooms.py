@@ -35,6 +35,7 @@ from jamcore.domain.requests import (
     StopResult,
     TurnRequest,
 )
+from jamcore.domain.safekeeping import HostUnsavedError
 from jamcore.domain.sessions import (
     Turn,
     TurnState,
@@ -47,6 +48,7 @@ from jamcore.testing.fake_daemon.records import (
     checkpoint,
     conversation_of,
     turn_of,
+    unsaved,
 )
 from jamcore.testing.fake_daemon.state import Part
 
@@ -99,18 +101,40 @@ class FakeRooms(Part):
         self.fake.find(ref).interrupt.set()
         return self.fake.find(ref).view()
 
-    async def stop(self, ref: str) -> StopResult:
-        await self.fake.note("stop", ref)
+    async def stop(self, ref: str, *, accept_unsaved: bool = False) -> StopResult:
+        await self.fake.note("stop", (ref, accept_unsaved))
         room = self.fake.find(ref)
+        if room.unsaved is not None:
+            return self._settled(room, accept=accept_unsaved)
+        if room.room.name == "unsaved" and room.live:
+            room.unsaved, room.live = unsaved(room), False
+            return StopResult(room=room.view(), checkpoint=None, outcome="parked")
         outcome = "parked" if room.live else "already-parked"
         room.live = False
         return StopResult(
             room=room.view(), checkpoint=checkpoint(room), outcome="parked" if outcome == "parked" else "already-parked"
         )
 
+    def _settled(self, room: Conversation, *, accept: bool) -> StopResult:
+        assert room.unsaved is not None
+        if not accept:
+            raise HostUnsavedError(rooms=room.room.name, problem=room.unsaved.problem, failed_at=AT.isoformat())
+        settled = room.unsaved.model_copy(
+            update={
+                "settlement": "accepted",
+                "settled_at": AT,
+                "detail": "1 completed turn is in no checkpoint",
+                "turns": (UUID(int=9),),
+            }
+        )
+        room.unsaved = None
+        return StopResult(room=room.view(), checkpoint=None, outcome="parked", settled=settled)
+
     async def resume(self, ref: str) -> RoomView:
         await self.fake.note("resume", ref)
         room = self.fake.find(ref)
+        if room.unsaved is not None:
+            raise HostUnsavedError(rooms=room.room.name, problem=room.unsaved.problem, failed_at=AT.isoformat())
         if room.room.name == "lost":
             raise ContinuityRefusedError(session=str(room.session.id), failure="corrupt", detail="digest differs")
         if not room.live:

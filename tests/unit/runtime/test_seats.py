@@ -165,7 +165,7 @@ class Host:
         await self.making()
         row = SimpleNamespace(id=HOST, agent_id=KEY.agent, sandbox=KEY.sandbox)
         self.continuity = SimpleNamespace(host=row, settle=self.settle, capture=self.capture, melt=lambda: None, note_files=nothing)
-        self.standing = SimpleNamespace(live=self.live, down=self.down, say=nothing)
+        self.standing = SimpleNamespace(live=self.live, down=self.down, say=nothing, unsaved=nothing)
         self.worker = HostWorker(bring_up=cast("Any", self), leases=self.leases, runner=cast("Any", self), limits=self.limits)
         return self.worker
 

@@ -16,6 +16,7 @@ from jamcore.runtime.allocator import Allocation, Allocator, Resolved
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.standing import HostStanding
+from jamcore.runtime.unsaved import UnsavedHosts
 from jamcore.store import Store, open_store
 from jamcore.system.clock import SystemClock
 from jamcore.system.files import Files
@@ -53,7 +54,12 @@ async def test_rows_follow_the_seats(tmp_path: Path) -> None:
     async with open_store(tmp_path / "jam.db", files=Files(), clock=SystemClock(), daemon_id=UUID(int=1)) as store:
         first, second = await room(store), await room(store)
         host = first.host.id
-        standing = HostStanding(host=first.host, store=store, feed=RoomFeed(store))
+        standing = HostStanding(
+            host=first.host,
+            store=store,
+            feed=RoomFeed(store),
+            unsaved_hosts=UnsavedHosts(store, clock=SystemClock(), ids=SystemIds()),
+        )
         one, two = seat_of(first), seat_of(second)
 
         async def stored() -> tuple[HostState, set[UUID], set[UUID]]:

@@ -12,6 +12,7 @@ from uuid import UUID
 import anyio
 import pytest
 
+from jamcore.continuity.publish import CheckpointFailedError
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.limits import DEFAULTS, Limits
 from jamcore.runtime.bringup import BringUp
@@ -84,6 +85,10 @@ class Host:
         await self.parking()
         self.said.append("parked")
 
+    async def unsaved(self, code: str, problem: str) -> None:
+        """See :meth:`HostStanding.unsaved`."""
+        self.said.append(f"unsaved: {code}: {problem}")
+
     async def rows(self, _seats: object, why: str, *, parked: bool) -> None:
         """See :meth:`HostStanding.down`."""
         self.said.append(f"rows: {why}" if parked else f"rows, not parked: {why}")
@@ -93,7 +98,7 @@ class Host:
         self_ = cast("Any", self)
         row = SimpleNamespace(id=host, agent_id=UUID(int=7), sandbox="jam-x")
         self_.continuity = SimpleNamespace(host=row, settle=nothing, capture=self.capture, melt=lambda: None)
-        self_.standing = SimpleNamespace(live=nothing, down=self.rows, say=nothing)
+        self_.standing = SimpleNamespace(live=nothing, down=self.rows, say=nothing, unsaved=self.unsaved)
         worker = HostWorker(bring_up=cast("BringUp", self), leases=Leases(), runner=cast("TurnRunner", None), limits=self.limits)
         worker._kept.changed()  # as after a turn whose checkpoint failed
         return worker
@@ -224,7 +229,37 @@ async def test_a_checkpoint_beyond_its_bound_does_not_keep_the_sandbox() -> None
         async with pool_of({ONE: host}) as pool:
             await pool.start(ONE, ONE)
             assert await pool.stop(ONE) is None
-    assert host.said[-3:] == ["saving", "parked", "rows: stopped; the final checkpoint took longer than it may"]
+    assert host.said[-4:] == [
+        *("saving", "parked", "unsaved: continuity.checkpoint_unfinished: it took longer than it may"),
+        "rows: stopped; the final checkpoint failed: it took longer than it may",
+    ]
+
+
+async def full() -> None:
+    """Fail as a disk does on which there is no room."""
+    raise CheckpointFailedError(host="h", problem="no space left")
+
+
+async def broken() -> None:
+    """Fail as nobody foresaw."""
+    raise ValueError("what?")
+
+
+@pytest.mark.guarantee("CONT-8")
+@pytest.mark.parametrize(("fails", "code"), [(full, "checkpoint_failed"), (broken, "checkpoint_unfinished")])
+async def test_a_final_checkpoint_that_fails_leaves_the_host_unsaved(fails: Callable[[], Awaitable[None]], code: str) -> None:
+    """Whatever it was; the sandbox is parked and the rows are written all the same. One that is made leaves nothing."""
+    host = Host(saving=fails)
+    with anyio.fail_after(HANG_S):
+        async with pool_of({ONE: host}) as pool:
+            await pool.start(ONE, ONE)
+            await pool.stop(ONE)
+    assert [word.partition(":")[0] for word in host.said[-3:]] == ["parked", "unsaved", "rows"]
+    assert host.said[-2].startswith(f"unsaved: continuity.{code}")
+    good = Host()
+    async with pool_of({ONE: good}) as pool:
+        await pool.start(ONE, ONE)
+    assert not [word for word in good.said if word.startswith("unsaved")]
 
 
 async def test_a_park_that_hangs_does_not_keep_the_rows() -> None:
