@@ -9,6 +9,7 @@ from jamcore.continuity.ports import Rows
 from jamcore.continuity.publish import Generation
 from jamcore.domain.continuity import Checkpoint, CheckpointSession
 from jamcore.domain.errors import ConflictError
+from jamcore.domain.events import TurnStateChanged
 from jamcore.domain.sessions import RuntimeHost, Turn, TurnState
 
 
@@ -49,14 +50,15 @@ def inputs_of(
 
 
 def record_generation(generation: Generation, rows: Rows) -> Checkpoint:
-    """Write the row, and mark the turns that it contains as captured, in one transaction (CONT-11)."""
+    """Write the row, mark the turns that it contains as captured, and say so in their rooms, in one transaction (CONT-11)."""
     row = rows.checkpoints.insert(generation.row())
     for session in generation.sessions:
         completed = _completed(rows, session.session_id)
         contained = [turn.id for turn in completed]
         if session.last_turn_id in contained:
             for turn_id in contained[: contained.index(session.last_turn_id) + 1]:
-                rows.turns.move(turn_id, TurnState.CAPTURED, checkpoint_id=row.id)
+                turn = rows.turns.move(turn_id, TurnState.CAPTURED, checkpoint_id=row.id)
+                rows.events.append(turn.room_id, turn.id, [TurnStateChanged(state=TurnState.CAPTURED, detail=str(row.id))])
     return row
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
 from uuid import UUID
 
 from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
+from jamcore.domain.events import RoomPayload
 from jamcore.domain.retention import DeletionStage, PayloadDeletion
 from jamcore.domain.sessions import RuntimeHost, RuntimeSession, Turn, TurnState
 
@@ -36,6 +37,13 @@ class TurnRows(Protocol):
 
     def move(self, turn_id: UUID, new: TurnState, /, *, checkpoint_id: UUID | None = None) -> Turn:
         """Move a turn along its table."""
+
+
+class EventRows(Protocol):
+    """What is said in rooms."""
+
+    def append(self, room: UUID, turn: UUID | None, payloads: Sequence[RoomPayload], /) -> object:
+        """Append events to a room."""
 
 
 class CheckpointRows(Protocol):
@@ -98,6 +106,10 @@ class Rows(Protocol):
     @property
     def turns(self) -> TurnRows:
         """Turns."""
+
+    @property
+    def events(self) -> EventRows:
+        """What is said in rooms."""
 
     @property
     def checkpoints(self) -> CheckpointRows:

@@ -17,6 +17,7 @@ from jamcore.continuity.coordinator import HostBusyError
 from jamcore.continuity.publish import POINTS, CheckpointFailedError
 from jamcore.domain.continuity import CheckpointCorruptError, CheckpointReason
 from jamcore.domain.errors import ConflictError
+from jamcore.domain.events import TurnStateChanged
 from jamcore.domain.sessions import TurnState
 
 if TYPE_CHECKING:
@@ -178,7 +179,13 @@ async def test_a_crash_at_every_boundary_is_repaired(world: World, point: str, r
     numbers = [row.generation for row in sorted(rows.values(), key=lambda row: row.id)]
     assert numbers == list(range(1, len(rows) + 1)), "generation numbers follow the order of making"
     if repaired_by != "start-up" or published:
-        assert world.store.turns[turn].state is TurnState.CAPTURED
+        kept = world.store.turns[turn]
+        assert kept.state is TurnState.CAPTURED
+        said = world.store.now(lambda repos: repos.events.after(kept.room_id, 0, 1000))
+        payloads = [event.payload for event in said if event.turn_id == turn]
+        assert payloads == [TurnStateChanged(state=TurnState.CAPTURED, detail=str(kept.checkpoint_id))], (
+            "said once, by whoever did it"
+        )
     assert {pack.stem for pack in world.packs} == {str(row) for row in rows}, "no pack without its generation is left"
     assert (await world.inspect()).evidence.generation_state == "verified"
 
