@@ -18,9 +18,9 @@ def inputs_of(
 ) -> tuple[tuple[CheckpointSession, ...], Checkpoint | None]:
     """Validate against the store and return the canonical list of sessions and the generation before (CONT-3).
 
-    Raises:
     Not ``confirmed``: nobody compared the completed turns with the state, so the list names none of them (CONT-11).
 
+    Raises:
         ConflictError: Host, agent, sessions or identities are not those of the store.
     """
     known = rows.hosts.get(host.id)
@@ -34,11 +34,11 @@ def inputs_of(
             raise ConflictError(kind="session", ref=str(session_id), problem="it is bound to another identity")
     previous = rows.checkpoints.latest_of_host(host.id)
     before = {held.session_id: held.last_turn_id for held in previous.sessions} if previous else {}
-    sessions = tuple(
 
     def completed(session: UUID) -> list[Turn]:
         return _completed(rows, session) if confirmed else []
 
+    sessions = tuple(
         CheckpointSession(
             session_id=session.id,
             provider_identity=session.provider_identity or identities.get(session.id),

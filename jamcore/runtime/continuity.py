@@ -154,7 +154,7 @@ class HostContinuity:
         checkpoint_id: UUID | None = None,
         confirmed: bool = True,
     ) -> Checkpoint | None:
-        """Publish a generation of the host, and say which turns are safe now; ``None`` when the provider declares no continuity.
+        """Publish a generation of the host, which makes its completed turns safe; ``None`` when the provider declares no continuity.
 
         ``bound_s``: how long the turns that run are waited for. ``checkpoint_id``: where it must be an exact retry.
         Not ``confirmed``: turns that were completed are not taken to be in it.
@@ -173,10 +173,10 @@ class HostContinuity:
             checkpoint_id=checkpoint_id,
             confirmed=confirmed,
         )
+        for turn in await self.store.read(lambda repos: repos.turns.captured_by(row.id)):
+            self.feed.announce(turn.room_id)
+        return row
 
-        def say(repos: Repos) -> set[UUID]:
-            safe = repos.turns.captured_by(row.id)
-            for turn in safe:
     async def hindrance(self) -> str | None:
         """Return why the live state would not be used for a resume; ``None``: it extends the newest generation."""
         row = await self.store.read(lambda repos: repos.checkpoints.latest_of_host(self.host.id))
@@ -184,13 +184,6 @@ class HostContinuity:
         if row is None:
             return "there is no checkpoint"
         return await self.activator.hindrance(sessions[0], row.id, state_root=self.state_root)
-
-                repos.events.append(turn.room_id, turn.id, [TurnStateChanged(state=TurnState.CAPTURED, detail=str(row.id))])
-            return {turn.room_id for turn in safe}
-
-        for room in await self.store.transact(say):
-            self.feed.announce(room)
-        return row
 
     async def note_files(self, turn: Turn, digest: str | None) -> None:
         """Record the work tree's state at the end of a turn (CONT-11)."""
