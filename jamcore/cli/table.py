@@ -55,6 +55,10 @@ COMMANDS: tuple[Command, ...] = (
     Command(("checkpoint", "show"), "checkpoint_show", ROOMS, "Show what a checkpoint holds"),
     Command(("checkpoint", "verify"), "checkpoint_verify", ROOMS, "Read a checkpoint whole and say whether it is sound"),
     Command(("checkpoint", "diff"), "checkpoint_diff", ROOMS, "Show what lies between two checkpoints"),
+    Command(
+        ("continuity", "inspect"), "continuity_inspect", ROOMS, "Say whether a conversation can be brought back, with the evidence"
+    ),
+    Command(("continuity", "start-fresh"), "continuity_start_fresh", ROOMS, "Begin a new conversation where the old one cannot be"),
     Command(("session", "inspect"), "session_inspect", ROOMS, "Show the evidence that a conversation can be brought back"),
     Command(("approvals", "ls"), "approvals_ls", ROOMS, "List what agents asked to do"),
     Command(("approvals", "show"), "approvals_show", ROOMS, "Show what an agent asked to do"),

@@ -73,6 +73,7 @@ from jamcore.domain.requests import (
     StopResult,
     TurnRequest,
 )
+from jamcore.domain.resets import ContinuityView, StartFreshRequest, StartFreshResult
 from jamcore.domain.sessions import Turn
 
 R = TypeVar("R", bound=Record)
@@ -237,6 +238,14 @@ class JamClient:
     async def override(self, ref: str, request: OverrideRequest) -> OverrideResult:
         """Remove that sandbox; the request confirms the evidence by its digest."""
         return await self._change(OverrideResult, "POST", f"/v1/hosts/{_quoted(ref)}/override", request)
+
+    async def inspect_continuity(self, ref: str) -> ContinuityView:
+        """Return the evidence about a room's host: can its conversations be brought back?"""
+        return await self._ask(ContinuityView, _room(ref, "continuity"))
+
+    async def start_fresh(self, ref: str, request: StartFreshRequest) -> StartFreshResult:
+        """Begin new conversations where the old ones cannot be brought back; the request confirms the evidence by its checksum."""
+        return await self._change(StartFreshResult, "POST", _room(ref, "continuity"), request)
 
     # -------------------------------------------------------------------------------------------------- runs and change requests
 

@@ -12,21 +12,25 @@ from functools import partial
 
 from anyio.abc import TaskGroup
 
+from jamcore.continuity.reset_action import KIND as RESET
 from jamcore.daemon.activity import Activities
 from jamcore.daemon.approvals import Approvals
 from jamcore.daemon.change_sources import StoredSources
 from jamcore.daemon.changes import Changes
 from jamcore.daemon.checkpoints import Checkpoints
+from jamcore.daemon.continuity_resets import ContinuityResets
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse, open_engines
 from jamcore.daemon.host_overrides import HostOverrides
 from jamcore.daemon.hosts import HostWorkers
 from jamcore.daemon.identity import daemon_identity
 from jamcore.daemon.inventory import SandboxInventory
+from jamcore.daemon.last_checkpoints import LastCheckpoints
 from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.providers import Providers
-from jamcore.daemon.last_checkpoints import LastCheckpoints
 from jamcore.daemon.recovery import Recovery
+from jamcore.daemon.reset_files import ResetFiles
+from jamcore.daemon.reset_plan import ResetPlanner
 from jamcore.daemon.resolve import Resolver
 from jamcore.daemon.reviews import Reviews
 from jamcore.daemon.rooms import Rooms
@@ -95,6 +99,7 @@ class _Work:
 
     rooms: Rooms
     overrides: HostOverrides
+    resets: ContinuityResets
     changes: Changes
     reviews: Reviews
     runs: Runs
@@ -125,6 +130,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             credentials=base.credentials,
             rooms=work.rooms,
             hosts=work.overrides,
+            continuity=work.resets,
             approvals=Approvals(store=base.store, desk=live.hosts.desk),
             runs=work.runs,
             changes=work.changes,
@@ -219,13 +225,13 @@ def _rooms(options: DaemonOptions, base: _Foundations, live: _Living) -> Rooms:
         feed=base.feed,
         pool=live.pool,
         leases=live.hosts.leases,
+        last=LastCheckpoints(store=base.store, feed=base.feed, hosts=live.hosts, pool=live.pool),
         resolver=resolver,
         allocator=Allocator(store=base.store, clock=options.clock, ids=options.ids),
         provisioner=base.provisioner,
         clock=options.clock,
         gate=live.gate,
     )
-        last=LastCheckpoints(store=base.store, feed=base.feed, hosts=live.hosts, pool=live.pool),
 
 
 def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: _Journaled) -> _Work:
@@ -248,9 +254,35 @@ def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: 
     return _Work(
         rooms=rooms,
         overrides=overrides,
+        resets=_resets(options, base, live, journaled, rooms),
         changes=changes,
         reviews=Reviews(options, store=store, feed=base.feed, runner=runner, actions=actions, rooms=rooms),
         runs=Runs(store=store, rooms=rooms, changes=changes, feed=base.feed, tasks=live.tasks),
+    )
+
+
+def _resets(options: DaemonOptions, base: _Foundations, live: _Living, journaled: _Journaled, rooms: Rooms) -> ContinuityResets:
+    planner = ResetPlanner(
+        store=base.store,
+        plugins=base.plugins,
+        engines=base.engines,
+        toolchains=base.toolchains,
+        clock=options.clock,
+        ids=options.ids,
+    )
+    return ContinuityResets(
+        store=base.store,
+        feed=base.feed,
+        engines=base.engines,
+        hosts=live.hosts,
+        rooms=rooms,
+        provisioner=base.provisioner,
+        planner=planner,
+        files=ResetFiles(options.app, store=base.store, engines=base.engines, files=options.files),
+        kept_down=live.pool.kept_down,
+        clock=options.clock,
+        runner=journaled.runner,
+        actions=journaled.actions,
     )
 
 
@@ -262,7 +294,8 @@ def _recovery(options: DaemonOptions, base: _Foundations, live: _Living, journal
         hosts=live.hosts,
         provisioner=base.provisioner,
         runs=work.runs,
-        unfinished=partial(journaled.actions.replay, journaled.journal, journaled.runner),
+        resets=partial(journaled.actions.replay, journaled.journal, journaled.runner, only=RESET),
+        unfinished=partial(journaled.actions.replay, journaled.journal, journaled.runner, but=(RESET,)),
     )
 
 

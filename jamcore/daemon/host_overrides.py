@@ -131,7 +131,7 @@ def _host(ref: str, repos: Repos) -> RuntimeHost:
 
 
 def _rooms(repos: Repos, host: UUID) -> tuple[UUID, ...]:
-    return tuple(repos.bindings.live_of_session(session.id).room_id for session in repos.sessions.of_host(host))
+    return tuple(repos.bindings.of_session(session.id).room_id for session in repos.sessions.of_host(host))
 
 
 def _left(evidence: OverrideEvidence | None) -> str:

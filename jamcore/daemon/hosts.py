@@ -10,6 +10,7 @@ from uuid import UUID
 from jamcore.continuity.activate import Activator
 from jamcore.continuity.broker import CheckpointBroker, Freeze
 from jamcore.continuity.coordinator import Coordinators
+from jamcore.continuity.database_place import DatabaseActivator
 from jamcore.continuity.observe import Observer
 from jamcore.continuity.publish import Generations
 from jamcore.daemon.credentials import Credentials
@@ -21,6 +22,7 @@ from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.plan import ModelEndpoint, Plan
 from jamcore.domain.providers import CredentialMissingError
+from jamcore.domain.resets import ResetUnfinishedError
 from jamcore.domain.sessions import RuntimeHost, RuntimeSession, SessionWorkspace
 from jamcore.egress.loopback import LoopbackDoor
 from jamcore.egress.relay import Relay, RelayCredential
@@ -30,16 +32,17 @@ from jamcore.runtime.allocator import require_seat
 from jamcore.runtime.approvals import ApprovalDesk
 from jamcore.runtime.bringup import BringUp
 from jamcore.runtime.continuity import HostContinuity
+from jamcore.runtime.databases import GuestPython, HostDatabases
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.leases import Leases
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.standing import HostStanding
 from jamcore.runtime.turns import TurnRunner
-from jamcore.runtime.worker import HostWorker
 from jamcore.runtime.unsaved import UnsavedHosts
+from jamcore.runtime.worker import HostWorker
 from jamcore.runtime.worktree import WorkTrees
-from jamcore.sandbox.ownership import Ownership
 from jamcore.sandbox.fence import fence
+from jamcore.sandbox.ownership import Ownership
 from jamcore.sandbox.places import GuestView, guest_view
 from jamcore.sandbox.prepare import Preparer
 from jamcore.sandbox.records import OwnerRecords
@@ -91,9 +94,10 @@ class HostWorkers:
             clock=options.clock,
             ids=options.ids,
         )
+        self._database_activator = DatabaseActivator(generations, coordinators=self._coordinators, ids=options.ids)
         self._observer = Observer(store)
-
         self.unsaved = UnsavedHosts(store, clock=options.clock, ids=options.ids)
+
     def ownership(self, engine: Engine) -> Ownership:
         """Return the owner records joined with an engine."""
         options = self._options
@@ -120,8 +124,8 @@ class HostWorkers:
 
         Raises:
             UnknownProviderError, EngineUnavailableError: The host's plugin or engine is not there any more.
-        """
             HostUnsavedError: Its final checkpoint failed, and nobody settled that (CONT-8).
+        """
         await self.unsaved.require_saved(host)
         return self._worker(await self._host(host))
 
@@ -164,12 +168,13 @@ class HostWorkers:
             feed=self._feed,
             clock=self._options.clock,
             ids=self._options.ids,
+            databases=self._databases(host, plan, engine),
         )
-        bring_up = BringUp(
 
     def _worker(self, host: RuntimeHost) -> HostWorker:
         plan = Plan.model_validate_json(host.plan_json)
         hooks, engine = self._plugins.provider(host.provider), self._engines.get(host.engine)
+        bring_up = BringUp(
             plan=plan,
             hooks=hooks,
             engine=engine,
@@ -195,6 +200,11 @@ class HostWorkers:
             crash=self._options.crash,
         )
         return HostWorker(bring_up=bring_up, leases=self.leases, runner=runner, limits=self._options.limits)
+
+    def _databases(self, host: RuntimeHost, plan: Plan, engine: Engine) -> HostDatabases:
+        python = GuestPython(self.ownership(engine), plan)
+        guest = python.databases(guest_view(plan, self._options.app), str(host.id))
+        return HostDatabases(python, guest, self._database_activator)
 
     @asynccontextmanager
     async def _open_route(self, endpoint: ModelEndpoint, prefix: str) -> AsyncIterator[Relay]:
@@ -229,5 +239,10 @@ def _freeze(engine: Engine, sandbox: str) -> Freeze | None:
 
 
 def _rows(host: UUID, session: UUID, repos: Repos) -> tuple[RuntimeHost, RuntimeSession, SessionWorkspace, UUID, str]:
-    room = repos.rooms.get(repos.bindings.live_of_session(session).room_id)
-    return repos.hosts.get(host), repos.sessions.get(session), repos.workspaces.of_session(session), room.id, room.name
+    stored, binding = repos.hosts.get(host), repos.bindings.of_session(session)
+    if not binding.live:
+        raise ConflictError(kind="session", ref=str(session), problem="its room began a new conversation meanwhile: say it again")
+    if reset := repos.continuity_resets.of_source(host):
+        raise ResetUnfinishedError(host=stored.sandbox, reset=str(reset.id))
+    room = repos.rooms.get(binding.room_id)
+    return stored, repos.sessions.get(session), repos.workspaces.of_session(session), room.id, room.name

@@ -94,7 +94,13 @@ class SandboxInventory:
 
 def _stored(repos: Repos) -> tuple[StoredHost, ...]:
     return tuple(
-        StoredHost(id=host.id, sandbox=host.sandbox, engine=host.engine, plan=_plan(host.plan_json))
+        StoredHost(
+            id=host.id,
+            sandbox=host.sandbox,
+            engine=host.engine,
+            plan=_plan(host.plan_json),
+            archived=host.state is HostState.ARCHIVED,
+        )
         for host in repos.hosts.list()
         if host.state is not HostState.REMOVED
     )

@@ -34,6 +34,7 @@ class Recovery:
         hosts: HostWorkers,
         provisioner: SessionProvisioner,
         runs: Runs,
+        resets: Callable[[], Awaitable[Problems]],
         unfinished: Callable[[], Awaitable[Problems]],
     ) -> None:
         self._options = options
@@ -42,6 +43,7 @@ class Recovery:
         self._hosts = hosts
         self._provisioner = provisioner
         self._runs = runs
+        self._resets = resets
         self._unfinished = unfinished
 
     def steps(self) -> tuple[StartStep, ...]:
@@ -51,6 +53,7 @@ class Recovery:
             self._left_hosts,
             self._publications,
             self._interrupted_writes,
+            self._resets,
             self._workspaces,
             self._unfinished_runs,
         )

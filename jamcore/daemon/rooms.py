@@ -130,8 +130,7 @@ class Rooms:
 
     async def turns(self, ref: str) -> tuple[Turn, ...]:
         """Return the turns of a room, oldest first."""
-        records = await self._records(ref)
-        return await self._store.read(lambda repos: tuple(repos.turns.of_session(records.session.id)))
+        return await self._store.read(lambda repos: repos.turns.of_room(repos.rooms.find(ref).id))
 
     async def interrupt(self, ref: str) -> RoomView:
         """Interrupt what runs."""
@@ -220,10 +219,10 @@ class Rooms:
     def _view(self, records: RoomRecords) -> RoomView:
         worker = self._pool.get(records.host.id, records.session.id)
         seat = worker.seat(records.session.id) if worker is not None else None
+        trouble = self._leases.trouble_of(records.host.id)
         known: dict[str, object] = {"trouble": self._pool.capture_trouble(records.host.id)}
         if unwritten := self._last.unwritten(records.host.id):
             known["unsaved"] = unwritten
-        trouble = self._leases.trouble_of(records.host.id)
         return RoomView(
             room=records.room,
             session=records.session,
@@ -234,8 +233,8 @@ class Rooms:
             busy=seat is not None and seat.running is not None,
             not_parked=str(trouble) if trouble is not None else "",
             last_turn=records.last_turn,
-            safety=records.safety.model_copy(update=known),
             last_seq=records.last_seq,
+            safety=records.safety.model_copy(update=known),
         )
 
     async def _accept_if_live(self, ref: str, request: TurnRequest) -> _Said:
@@ -274,7 +273,7 @@ class Rooms:
 def _turn(records: BoundRoom, request: TurnRequest, known: Turn | None, *, at: Clock | None = None) -> Turn:
     """Build the turn to accept; for a known id with its stored time, so that an exact retry is equal and another is a conflict."""
     if known is not None:
-        return known.model_copy(update={"text": request.text, "room_id": records.room.id, "session_id": records.session.id})
+        return known.model_copy(update={"text": request.text, "room_id": records.room.id})
     assert at is not None
     return Turn(
         id=request.id,

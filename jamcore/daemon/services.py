@@ -39,7 +39,18 @@ from jamcore.domain.requests import (
     StopResult,
     TurnRequest,
 )
+from jamcore.domain.resets import ContinuityView, StartFreshRequest, StartFreshResult
 from jamcore.domain.sessions import Turn
+
+
+class ContinuityService(Protocol):
+    """Conversations that cannot be brought back (CONT-9)."""
+
+    async def inspect(self, ref: str) -> ContinuityView:
+        """Return the evidence about the host of a room: can its conversations be brought back, and if not, why. Read-only."""
+
+    async def start_fresh(self, ref: str, request: StartFreshRequest) -> StartFreshResult:
+        """Give those conversations up on the confirmed evidence, and go on with new ones. Nothing is deleted."""
 
 
 class SystemService(Protocol):
@@ -224,6 +235,7 @@ class Services:
     credentials: CredentialService
     rooms: RoomService
     hosts: HostService
+    continuity: ContinuityService
     inventory: InventoryService
     checkpoints: CheckpointService
     approvals: ApprovalService

@@ -64,6 +64,7 @@ class CheckpointReason(StrEnum):
     FIRST_TURN = "first-turn"
     AFTER_TURN = "after-turn"
     BEFORE_STOP = "before-stop"
+    BEFORE_RESET = "before-reset"
 
 
 class Checkpoint(Record):
@@ -230,7 +231,9 @@ class ContinuityRefusedError(RefusalError):
     """The exact conversation cannot be brought back, so nothing was started (CONT-1)."""
 
     code: ClassVar[str] = "continuity.refused"
-    hint: ClassVar[str] = "Run `jam session inspect` for the evidence. Nothing was changed or deleted."
+    hint: ClassVar[str] = (
+        "Nothing was changed or deleted. `jam continuity inspect ROOM` shows the evidence, and how to go on with a new conversation."
+    )
 
     session: str
     failure: str
@@ -242,7 +245,10 @@ class ResumeFailedError(RefusalError):
     """The provider did not come back with the exact conversation; the observation is recorded (CONT-7)."""
 
     code: ClassVar[str] = "continuity.resume_failed"
-    hint: ClassVar[str] = "Run `jam session inspect` for what was expected and reported. The checkpoint is kept."
+    hint: ClassVar[str] = (
+        "Nothing was deleted, and a resume may be tried again. `jam continuity inspect ROOM` shows what was expected and reported, and how "
+        "to go on with a new conversation."
+    )
 
     session: str
     expected: str

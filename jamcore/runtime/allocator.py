@@ -274,7 +274,7 @@ def _insert(agent: Agent, new: Allocation, repos: Repos) -> None:
     repos.rooms.insert(new.room)
     if new.joined:
         live = repos.hosts.live_shared(agent.id)
-        if live is None or live.id != new.host.id:
+        if live is None or live.id != new.host.id or repos.continuity_resets.of_source(live.id):
             raise ConflictError(kind="host", ref=str(new.host.id), problem="it is not the agent's live Shared host any more")
     else:
         repos.hosts.insert(new.host)

@@ -10,6 +10,9 @@ from jamcore.domain.ownership import Disposition, MarkerUnreadableError, OwnerMa
 from jamcore.domain.plan import Plan
 from jamcore.domain.sandboxes import Presence
 
+ARCHIVED = "archived: its rooms began a new conversation"
+"""Said of a host that is kept as evidence and is never started."""
+
 Inventory = Mapping[str, Presence]
 """What one engine answered: presence by name."""
 
@@ -22,6 +25,7 @@ class StoredHost:
     sandbox: str
     engine: str
     plan: Plan | None
+    archived: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ def _of_host(host: StoredHost, seen: Seen) -> ReconciledSandbox | None:
     disposition, detail = _disposition(host, marker, presence)
     if disposition is None:
         return None
+    if host.archived:
+        detail = "; ".join(filter(None, (ARCHIVED, detail)))
     return ReconciledSandbox(
         sandbox=host.sandbox, engine=host.engine, host_id=host.id, disposition=disposition, presence=presence, detail=detail
     )

@@ -24,14 +24,11 @@ SETS = frozenset({"frozenset", "set", "TransitionTable"})
 
 LATER = MappingProxyType(
     {
-        "ContinuityFailure.RESUME_FAILED": "CONT-9",
-        "HostState.ARCHIVED": "CONT-9",
         "HostState.REMOVED": "WS-8",
         "OnRestart.MARK_INTERRUPTED": "REPO-5",
         "OperationKind.RECONCILE": "OWN-6",
         "OperationState.CANCELLED": "REPO-2",
         "OperationState.PENDING": "REPO-2",
-        "WorkspaceState.ARCHIVED": "WS-4",
         "WorkspaceState.PLANNED": "REPO-8",
         "WorkspaceState.RECOVERING": "WS-6",
         "WorkspaceState.REMOVAL_BLOCKED": "WS-16",

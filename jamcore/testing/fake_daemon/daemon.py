@@ -20,6 +20,7 @@ from jamcore.system.lock import owning
 from jamcore.testing.fake_daemon.approvals import FakeApprovals
 from jamcore.testing.fake_daemon.changes import FakeChanges, FakeReviews, FakeRuns
 from jamcore.testing.fake_daemon.checkpoints import FakeCheckpoints
+from jamcore.testing.fake_daemon.continuity import FakeContinuity
 from jamcore.testing.fake_daemon.records import (
     AT,
     LIMITS,
@@ -37,6 +38,7 @@ def services_of(fake: FakeServices) -> Services:
         credentials=FakeCredentials(fake),
         rooms=FakeRooms(fake),
         hosts=FakeHosts(fake),
+        continuity=FakeContinuity(fake),
         inventory=FakeInventory(fake),
         checkpoints=FakeCheckpoints(fake),
         approvals=FakeApprovals(fake),

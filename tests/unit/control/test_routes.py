@@ -13,6 +13,7 @@ from jamcore.control.routes import approvals
 from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.changes import Verdict
 from jamcore.domain.requests import AcceptRequest, OverrideRequest, RejectRequest, RoomRequest, RunRequest, TurnRequest
+from jamcore.domain.resets import StartFreshRequest
 from jamcore.domain.sessions import TurnState
 
 if TYPE_CHECKING:
@@ -60,6 +61,15 @@ def rows() -> tuple[Row, ...]:
         Row("stop_room", "POST", f"/v1/rooms/{REF}/stop", "", 200, "stop"),
         Row("resume_room", "POST", f"/v1/rooms/{REF}/resume", "", 200, "resume"),
         Row("inspect_session", "GET", f"/v1/rooms/{REF}/inspect", "", 200, "inspect"),
+        Row("inspect_continuity", "GET", f"/v1/rooms/{REF}/continuity", "", 200, "inspect_continuity"),
+        Row(
+            "start_fresh",
+            "POST",
+            f"/v1/rooms/{REF}/continuity",
+            json.dumps({"id": str(TURN), "evidence": "b" * 64, "confirm": True}),
+            422,
+            "start_fresh",
+        ),
         Row("inspect_override", "GET", f"/v1/hosts/{REF}/override", "", 200, "inspect_override"),
         Row(
             "override_host",
@@ -144,6 +154,10 @@ async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
     lost = await client.inspect_override("my room/50%")
     assert (lost.rooms, lost.digest) == (("my room/50%",), lost.evidence.content_digest())
     assert (await client.override("my room/50%", OverrideRequest(id=TURN, confirmed=lost.digest))).sandbox == lost.evidence.sandbox
+    lasting = await client.inspect_continuity("my room/50%")
+    assert lasting.digest == lasting.evidence.checksum()
+    fresh = await client.start_fresh("my room/50%", StartFreshRequest(id=TURN, evidence=lasting.digest, confirm=True))
+    assert fresh.rooms == ("my room/50%",)
     run = RunRequest(
         id=CHANGE, turn_id=TURN, change_id=CHANGE, room=REQUEST.model_copy(update={"id": CHANGE, "name": "x"}), objective="o"
     )

@@ -1,0 +1,149 @@
+"""The evidence that a fresh start is confirmed by: what its checksum covers, and each kind of failure from real damage (CONT-9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jamcore.domain import layout
+from jamcore.domain.cells import Placement
+from jamcore.domain.continuity import CheckpointReason, ContinuityFailure, ObservationOutcome
+from jamcore.domain.resets import MEANING, SEVERITY, ContinuityEvidence, SessionEvidence, worst
+
+if TYPE_CHECKING:
+    from tests.unit.resets.conftest import Life, Stage
+
+pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
+
+
+async def evidence_of(life: Life, stage: Stage) -> ContinuityEvidence:
+    """Look at the host."""
+    return (await life.resets.inspect(str(stage.rooms[0].room.id))).evidence
+
+
+def others(record: Any, *, but: str = "") -> list[Any]:  # noqa: ANN401 - any record
+    """Return a record for each of its fields, in which that one has a value that no real one has."""
+    names = [name for name in type(record).model_fields if name != but]
+    return [record.model_copy(update={name: f"not {getattr(record, name)}"}) for name in names]
+
+
+@pytest.mark.guarantee("CONT-9")
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+async def test_the_checksum_covers_every_field_and_not_the_order(stage: Stage) -> None:
+    """Of the evidence itself, of each session, of the checkpoint and of the observation: another value is another checksum."""
+    await stage.make()
+    async with stage.living() as life:
+        row = await life.capture(stage.host)
+        await life.observe(stage.rooms[0].session, row.id, None)
+        evidence = await evidence_of(life, stage)
+    session = next(each for each in evidence.sessions if each.observation is not None)
+    rest = tuple(each for each in evidence.sessions if each is not session)
+
+    def with_session(other: SessionEvidence) -> ContinuityEvidence:
+        return evidence.model_copy(update={"sessions": (other, *rest)})
+
+    changed = [
+        *others(evidence, but="sessions"),
+        *(evidence.model_copy(update={"checkpoint": other}) for other in others(evidence.checkpoint)),
+        *(with_session(other) for other in others(session, but="session_id")),
+        with_session(session.model_copy(update={"session_id": stage.host.id})),
+        *(with_session(session.model_copy(update={"observation": other})) for other in others(session.observation)),
+    ]
+    assert len({each.checksum() for each in (evidence, *changed)}) == len(changed) + 1 > 35
+    assert evidence.model_copy(update={"sessions": evidence.sessions[::-1]}).checksum() == evidence.checksum()
+    assert evidence.model_copy(update={"sessions": evidence.sessions[:1]}).checksum() != evidence.checksum()
+
+
+async def _missing(stage: Stage, life: Life) -> None:
+    (row,) = await life.store.read(lambda repos: repos.checkpoints.of_host(stage.host.id))
+    (stage.world.app / layout.checkpoint_root(stage.host.id, row.id) / "complete.json").unlink()
+
+
+async def _corrupt(stage: Stage, _life: Life) -> None:
+    stage.corrupt()
+
+
+async def _not_captured(stage: Stage, life: Life) -> None:
+    await stage.join(life)
+
+
+async def _version(stage: Stage, life: Life) -> None:
+    continuity = life.continuity(stage.host)
+    continuity.program_version = "0"
+    await continuity.capture(CheckpointReason.AFTER_TURN)
+
+
+async def _resume_failed(stage: Stage, life: Life) -> None:
+    (row,) = await life.store.read(lambda repos: repos.checkpoints.of_host(stage.host.id))
+    await life.observe(stage.rooms[1].session, row.id, None)
+
+
+KINDS: tuple[tuple[Callable[..., Any], ContinuityFailure], ...] = (
+    (_missing, ContinuityFailure.MISSING),
+    (_corrupt, ContinuityFailure.CORRUPT),
+    (_not_captured, ContinuityFailure.SESSION_NOT_CAPTURED),
+    (_version, ContinuityFailure.PROVIDER_VERSION_MISMATCH),
+    (_resume_failed, ContinuityFailure.RESUME_FAILED),
+)
+
+
+@pytest.mark.guarantee("CONT-9", "CONT-7")
+@pytest.mark.parametrize(("damage", "kind"), KINDS, ids=[damage.__name__.strip("_") for damage, _ in KINDS])
+async def test_each_kind_of_failure_is_found(stage: Stage, damage: Callable[..., Any], kind: ContinuityFailure) -> None:
+    """What was done to the host is named by its kind, in words too, and only then may it be started afresh."""
+    await stage.make()
+    ref = str(stage.rooms[0].room.id)
+    async with stage.living() as life:
+        sound = await life.resets.inspect(ref)
+        assert (sound.evidence.failure, sound.can_start_fresh) == (None, False)
+        await damage(stage, life)
+    async with stage.living() as life:
+        view = await life.resets.inspect(ref)
+        again = await life.resets.inspect(ref)
+    assert view.evidence.failure is kind
+    assert view.meaning.startswith(MEANING[kind])
+    assert view.can_start_fresh
+    assert view.digest == again.digest != sound.digest
+
+
+@pytest.mark.guarantee("CONT-9", "CONT-7")
+async def test_a_thread_that_was_killed_before_it_wrote_anything_can_be_started_afresh(stage: Stage) -> None:
+    """Its generation is whole, holds the session, and lacks what a resume needs: the refusal and the inspection name one kind."""
+    await stage.make(placement=Placement.DEDICATED, rooms=1, log=b"")
+    async with stage.living() as life:
+        view = await life.resets.inspect(str(stage.rooms[0].room.id))
+        assert (view.evidence.generation_state, view.evidence.failure) == ("verified", ContinuityFailure.MISSING)
+        assert view.can_start_fresh
+        (stage.state / "home" / "logs" / "a").write_bytes(b"it did write something, which no generation holds yet")
+        assert (await evidence_of(life, stage)).failure is None
+
+
+@pytest.mark.guarantee("CONT-12")
+async def test_a_later_success_supersedes_a_failed_resume(stage: Stage) -> None:
+    """The latest observation of that generation and session decides; the failure stays on record."""
+    await stage.make(placement=Placement.DEDICATED, rooms=1)
+    session = stage.rooms[0].session
+    async with stage.living() as life:
+        (row,) = await life.store.read(lambda repos: repos.checkpoints.of_host(stage.host.id))
+        for reported, expected in (
+            (None, ContinuityFailure.RESUME_FAILED),
+            ("thread-0", None),
+            ("x", ContinuityFailure.RESUME_FAILED),
+        ):
+            await life.observe(session, row.id, reported)
+            assert (await evidence_of(life, stage)).failure is expected
+        seen = await life.store.read(lambda repos: repos.observations.of_session(session.id))
+        assert [each.outcome for each in seen].count(ObservationOutcome.FAILED) == 2
+        await life.capture(stage.host)
+        assert (await evidence_of(life, stage)).failure is None, "a newer generation has not failed yet"
+
+
+@pytest.mark.guarantee("CONT-9")
+def test_a_host_is_said_to_have_its_worst_failure() -> None:
+    """Whichever order its sessions come in; and there is one for every kind."""
+    assert set(SEVERITY) == set(ContinuityFailure) == set(MEANING)
+    for place, failure in enumerate(SEVERITY):
+        assert worst([None, *SEVERITY[place:][::-1]]) is failure
+    assert worst([None, None]) is None
