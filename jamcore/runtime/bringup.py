@@ -82,7 +82,7 @@ class BringUp:
             )
         await self.continuity.activate(first)
         await self._forget_old_places()
-        prepared = await self._prepare(stack, proven)
+        prepared = await self._prepare(stack, first, proven)
         if prepared.renewal:
             detail = f"the sandbox had lost or changed its own proof of ownership; the engine's proof held, and {prepared.renewal}"
             await self.standing.say((first,), "ownership.proof_renewed", detail)
@@ -138,7 +138,7 @@ class BringUp:
         app, files = self.preparer.app_root, self.preparer.files
         await to_thread.run_sync(lambda: forget_old_places(self.plan, app, scratch, files=files))
 
-    async def _prepare(self, stack: AsyncExitStack, proven: Callable[[], None]) -> PreparedExec:
+    async def _prepare(self, stack: AsyncExitStack, first: Seat, proven: Callable[[], None]) -> PreparedExec:
         context = plan_context(self.plan.provider, self.plan.cell, self.engine.abilities)
         door = await stack.enter_async_context(self.open_door()) if Ability.HOST_NETWORK in self.engine.abilities else None
         view = guest_view(self.plan, self.preparer.app_root, relay_url=door.url if door else RELAY_URL)
@@ -152,6 +152,8 @@ class BringUp:
         )
         prepared = await self.preparer.prepare(request, route=route, door=door, view=view, ensured=proven)
         stack.callback(prepared.shut)
+        if await self.continuity.place_databases(first):
+            await self.preparer.prepare_files_again(request, view)
         return prepared
 
     def _request(self, view: GuestView) -> RuntimeRequest:

@@ -23,6 +23,7 @@ from jamcore.domain.events import SessionNotice, TurnStarted, TurnStateChanged
 from jamcore.domain.providers import ProviderTurn
 from jamcore.domain.sessions import RuntimeHost, Turn, TurnState
 from jamcore.plugins.provider import ProviderHooks
+from jamcore.runtime.databases import HostDatabases
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.turns import kept_or_cut
@@ -49,6 +50,7 @@ class HostContinuity:
     feed: RoomFeed
     clock: Clock
     ids: IdSource
+    databases: HostDatabases | None = None
     expectations: dict[UUID, tuple[ActivationDecision, Placement]] = field(default_factory=dict)
 
     async def activate(self, seat: Seat, *, may_restore: bool = True) -> None:
@@ -66,16 +68,49 @@ class HostContinuity:
         await self.activator.record(session, decision)
         if decision.outcome is Activation.FRESH_START:
             return
-        placement = await self.activator.place(
+        placement = await self._place_files(decision, seat, may_restore=may_restore)
+        self.expectations[session.id] = (decision, placement)
+
+    async def place_databases(self, seat: Seat) -> bool:
+        """Finish the placing: the sandbox runs by now, and its provider does not yet (CONT-5).
+
+        A session that joins others has nothing to finish: their provider runs on what was put in place when the host came up.
+
+        Returns:
+            Whether files were restored for it, so that what was prepared since then is to be prepared again.
+
+        Raises:
+            DatabaseRefusedError, DatabaseHelperError, CheckpointFailedError: The databases could not be put in place.
+        """
+        resumed = self.expectations.get(seat.session.id)
+        if resumed is None or self.databases is None:
+            return False
+        decision, placement = resumed
+        assert decision.evidence.checkpoint_id is not None
+        placed = await self.databases.activator.place(
+            placement,
+            host=self.host.id,
+            checkpoint=decision.evidence.checkpoint_id,
+            guest=self.databases.guest,
+            captures=await self.hooks.declare_capture(),
+            restore_files=lambda why: self._place_files(decision, seat, why_not_live=why),
+        )
+        self.expectations[seat.session.id] = (decision, placed)
+        return placed != placement
+
+    async def _place_files(
+        self, decision: ActivationDecision, seat: Seat, *, may_restore: bool = True, why_not_live: str | None = None
+    ) -> Placement:
+        return await self.activator.place(
             decision,
-            session,
+            seat.session,
             state_root=self.state_root,
             scratch_root=self.scratch_root,
             capture_list=await self.hooks.declare_capture(),
             activation_plan=await self.hooks.declare_activation(),
             may_restore=may_restore,
+            why_not_live=why_not_live,
         )
-        self.expectations[session.id] = (decision, placement)
 
     async def look(self, bound: tuple[BoundSession, ...]) -> Looked:
         """Return the evidence on all sessions of the host: can they be brought back (CONT-9)? Changes nothing."""
@@ -168,6 +203,7 @@ class HostContinuity:
             capture_list=await self.hooks.declare_capture(),
             provider_version=self.program_version,
             freeze=self.freeze,
+            databases=self.databases.guest if self.databases else None,
             identities=identities,
             bound_s=bound_s,
             checkpoint_id=checkpoint_id,
@@ -201,6 +237,8 @@ class HostContinuity:
     def melt(self) -> None:
         """Stop freezing: the guest's processes are gone, so there is nothing to hold still."""
         self.freeze = None
+        if self.databases:
+            self.databases.let_wake()
 
 
 def _note_start(repos: Repos, turn: Turn, found: ProviderTurn) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from jamcore.continuity.database_place import DatabaseActivator
 from jamcore.continuity.guest_helper import GuestDatabases
 from jamcore.domain.plan import GUEST_HOME, Plan
 from jamcore.domain.sandboxes import ExecSpec, SandboxGoneError
@@ -72,6 +73,19 @@ class GuestPython:
     async def _park(self) -> None:
         with anyio.CancelScope(shield=True):
             await self.ownership.calls.stop(self.plan.name)
+
+
+@dataclass(frozen=True, slots=True)
+class HostDatabases:
+    """What one host's continuity needs for databases: the way to them, and who puts them in place."""
+
+    python: GuestPython
+    guest: GuestDatabases
+    activator: DatabaseActivator
+
+    def let_wake(self) -> None:
+        """Say that the host has no provider any more: its sandbox may be started for a copy."""
+        self.python.may_wake = True
 
 
 async def _close(process: GuestProcess) -> None:

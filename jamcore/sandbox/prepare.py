@@ -174,6 +174,12 @@ class Preparer:
             view=work.view,
         )
 
+    async def prepare_files_again(self, request: PreparationRequest, view: GuestView) -> None:
+        """Write the provider's own directories and files again, in a prepared sandbox whose state was restored since."""
+        work = _Work(request, None, None, None, view)
+        await _make_directories(self, work)
+        await _make_guest_directories(self, work)
+
     async def _park_after(self, error: BaseException, sandbox: str) -> None:
         with anyio.move_on_after(self.limits.finalise_s, shield=True) as scope:
             await self._park(sandbox)

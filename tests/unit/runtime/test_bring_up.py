@@ -84,6 +84,11 @@ class Rig:
         assert not self.orphan or not alive(self.orphan), "the state was looked at under an orphan that could write it"
         self.said.append("decision" if may_restore else "decision without restore")
 
+    async def place_databases(self, _seat: object) -> bool:
+        """See :meth:`HostContinuity.place_databases`."""
+        self.said.append("databases")
+        return False
+
     async def keep_base(self, *_: object) -> None:
         """See :meth:`WorkTrees.keep_base`."""
 
@@ -117,7 +122,10 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         preparer=Preparer(world.app, ownership=world.ownership, files=world.files, ids=SystemIds(), reached=made.reached),
         open_route=route,
         open_door=no_door,
-        continuity=cast("Any", SimpleNamespace(host=SimpleNamespace(sandbox=plan.name), activate=made.activate)),
+        continuity=cast(
+            "Any",
+            SimpleNamespace(host=SimpleNamespace(sandbox=plan.name), activate=made.activate, place_databases=made.place_databases),
+        ),
         standing=cast("Any", made),
         work_trees=cast("Any", made),
     )
@@ -142,7 +150,7 @@ async def test_an_orphan_is_stopped_before_the_state_is_looked_at_and_before_any
     """Lease, fence, decision, preparation: the room is told, and what is started afterwards is alone."""
     await leave_an_orphan(rig)
     await rig.start()
-    assert rig.said == ["lease", "host.fenced", "decision", "proven"]
+    assert rig.said == ["lease", "host.fenced", "decision", "proven", "databases"]
     assert not alive(rig.orphan)
     calls = rig.world.engine.calls
     assert calls.index("stop") < calls.index("start")
@@ -152,7 +160,7 @@ async def test_an_orphan_is_stopped_before_the_state_is_looked_at_and_before_any
 async def test_without_an_orphan_nothing_is_said(rig: Rig) -> None:
     """The ordinary bring-up."""
     await rig.start()
-    assert rig.said == ["lease", "decision", "proven"]
+    assert rig.said == ["lease", "decision", "proven", "databases"]
 
 
 @pytest.mark.guarantee("SHARE-4")
