@@ -36,8 +36,19 @@ class Backup(Protocol):
         """Put the newest copy at ``target``, which does not exist."""
 
 
+def emptied(tree: Path) -> None:
+    """Give back the space of a tree that is not needed any more, and leave its files, empty.
+
+    ext4 takes a long time to make files for minutes after many were removed nearby, because it passes over inodes that were in use a
+    short time ago. Removing each copy after its comparison made everybody's next copy up to ten times as slow.
+    """
+    for directory, _, files in os.walk(tree):
+        for name in files:
+            os.truncate(Path(directory, name), 0)
+
+
 class _Copies:
-    """Numbered copies in one directory; the newest two are kept."""
+    """Numbered copies in one directory."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -47,7 +58,6 @@ class _Copies:
     def _next(self) -> tuple[Path, Path | None]:
         before = self._root / str(self._count) if self._count else None
         self._count += 1
-        shutil.rmtree(self._root / str(self._count - 2), ignore_errors=True)
         return self._root / str(self._count), before
 
     @property
@@ -62,7 +72,10 @@ class Cp(_Copies):
 
     def save(self, home: Path) -> Cost:
         """See :meth:`Backup.save`."""
-        return run(["cp", "-a", f"{home}/.", str(self._next()[0])])
+        copy, before = self._next()
+        if before:
+            emptied(before)
+        return run(["cp", "-a", f"{home}/.", str(copy)])
 
     def restore(self, target: Path) -> Cost:
         """See :meth:`Backup.restore`."""

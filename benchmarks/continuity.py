@@ -7,7 +7,6 @@ The real broker over the real store and real files, synced as always. Jam's byte
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +16,7 @@ from uuid import UUID
 
 from anyio import to_thread
 
-from benchmarks.backups import Cost, backups, written_by
+from benchmarks.backups import Cost, backups, emptied, written_by
 from benchmarks.home import Change, Home, first_difference
 from benchmarks.table import Laps, Row
 from jamcore.continuity.activate import Activator
@@ -229,7 +228,8 @@ class _Bench:
 
     def __init__(self, root: Path, side: Jam) -> None:
         self._side = side
-        self._target = root / "restored"
+        self._root = root
+        self._count = 0
         self._programs, self._missing = backups(root)
         self._restored: dict[str, Laps] = {name: Laps() for name in ("Jam", *(program.name for program in self._programs))}
 
@@ -259,17 +259,23 @@ class _Bench:
         cost, held = await self._side.save()
         figures["Jam"].saved(cost)
         figures["Jam"].held.values.append(held)
-        self._restored["Jam"].values.append(await self._side.restore(self._target))
-        self._compare("Jam", figures)
+        target = self._target()
+        self._restored["Jam"].values.append(await self._side.restore(target))
+        self._compare("Jam", target, figures)
         for program in self._programs:
             figures[program.name].saved(await to_thread.run_sync(program.save, self._side.home))
-            self._restored[program.name].values.append((await to_thread.run_sync(program.restore, self._target)).ms)
-            self._compare(program.name, figures)
+            target = self._target()
+            self._restored[program.name].values.append((await to_thread.run_sync(program.restore, target)).ms)
+            self._compare(program.name, target, figures)
         return figures
 
-    def _compare(self, name: str, figures: dict[str, Figures]) -> None:
-        differs = first_difference(self._side.home, self._target)
-        shutil.rmtree(self._target)
+    def _target(self) -> Path:
+        self._count += 1
+        return self._root / f"restored-{self._count}"
+
+    def _compare(self, name: str, target: Path, figures: dict[str, Figures]) -> None:
+        differs = first_difference(self._side.home, target)
+        emptied(target)
         if differs is not None and name == "Jam":
             raise RuntimeError(f"what Jam restored is not what was captured: {differs}")
         figures[name].missed += differs is not None
