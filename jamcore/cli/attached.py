@@ -53,7 +53,7 @@ class Attached:
         self._interrupted: UUID | None = None
         self._ended: dict[UUID | None, str] = {}
         self._turn_ended = anyio.Event()
-        self._ahead = False
+        self._ahead = ""
         self._caught_up = anyio.Event()
         self._asking = Asking(session, client, ref, watch=watch)
         self._guard = Interruptible(self._work, self._press)
@@ -117,9 +117,9 @@ class Attached:
     def _note(self, event: RoomEvent) -> None:
         payload = event.payload
         if isinstance(payload, SessionNotice) and payload.code == AHEAD:
-            self._ahead = True
+            self._ahead = payload.detail
         if isinstance(payload, TurnStateChanged) and payload.state in ENDED:
-            self._ahead = self._ahead and payload.state != TurnState.CAPTURED
+            self._ahead = "" if payload.state == TurnState.CAPTURED else self._ahead
             self._ended.setdefault(event.turn_id, payload.state)
             self._turn_ended.set()
 

@@ -8,15 +8,15 @@ from jamcore.domain.requests import SessionInspection
 RESUME_FAILED = "the last resume failed"
 
 
-def standing(found: SessionInspection, *, ahead: bool = False) -> tuple[str, str]:
+def standing(found: SessionInspection, *, ahead: str = "") -> tuple[str, str]:
     """Return a sentence on how the conversation stands, and its style: exact, refused with what to type next, or new.
 
     Args:
         found: The evidence.
-        ahead: Whether the room was told that its files are ahead of its conversation, and no turn has ended well since.
+        ahead: What the room was told of files that are ahead of its conversation, if no turn has ended well since.
     """
     name = found.room.room.name
-    files = " Its files are ahead of the conversation: the last turn's end was not seen." if ahead else ""
+    files = f"\n{ahead[:1].upper()}{ahead[1:]}." if ahead else ""
     if (unsaved := found.room.safety.unsaved) is not None:
         return f"Its last checkpoint failed ({unsaved.problem}), so it does not start. Next: jam room stop {name}", "red"
     if failure := _refusal(found):

@@ -22,7 +22,7 @@ from jamcore.continuity.coordinator import Coordinators
 from jamcore.continuity.objects import Kind, Root, read_root, walk_tree
 from jamcore.continuity.packs import BlockDamagedError
 from jamcore.continuity.patterns import CaptureRules, Globs
-from jamcore.continuity.ports import CheckpointStore
+from jamcore.continuity.ports import CheckpointStore, Rows
 from jamcore.continuity.publish import CheckpointFailedError, Generations
 from jamcore.continuity.replaced import prune_replaced
 from jamcore.continuity.restore import Place, Restore, is_half_restored
@@ -185,9 +185,19 @@ class Activator:
             return error.detail
 
     async def record(self, session: RuntimeSession, decision: ActivationDecision) -> UUID:
-        """Store the decision; nothing may start before this returned. Returns the decision's id."""
-        decision_id, now = self._ids.uuid(), self._clock.now()
-        await self._store.transact(lambda rows: rows.activations.record(decision_id, session.id, decision, now))
+        """Store the decision, and with it what reading the generation whole showed; nothing may start before this returned.
+
+        Returns the decision's id.
+        """
+        decision_id, now, evidence = self._ids.uuid(), self._clock.now(), decision.evidence
+
+        def write(rows: Rows) -> None:
+            rows.activations.record(decision_id, session.id, decision, now)
+            if evidence.checkpoint_id is not None and evidence.generation_state in ("verified", "corrupt"):
+                problem = "" if evidence.generation_state == "verified" else evidence.problem or "it is damaged"
+                rows.verifications.note(evidence.checkpoint_id, session.host_id, problem)
+
+        await self._store.transact(write)
         return decision_id
 
     async def place(

@@ -92,6 +92,13 @@ class ObservationRows(Protocol):
         """Return the newest for this checkpoint and session."""
 
 
+class VerificationRows(Protocol):
+    """What it showed when generations were read whole."""
+
+    def note(self, checkpoint: UUID, host: UUID, problem: str = "", /) -> object:
+        """Keep what a reading showed now; no ``problem``: it was sound."""
+
+
 class Rows(Protocol):
     """The repositories of one transaction."""
 
@@ -122,6 +129,10 @@ class Rows(Protocol):
     @property
     def observations(self) -> ObservationRows:
         """Observations."""
+
+    @property
+    def verifications(self) -> VerificationRows:
+        """Verifications."""
 
     @property
     def payload_deletions(self) -> PayloadDeletionRows:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
@@ -10,7 +13,7 @@ from jamcore.continuity.looking import Look, differing, shown
 from jamcore.continuity.publish import Generations
 from jamcore.daemon.views import bound_room
 from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError
-from jamcore.domain.errors import InvalidInputError
+from jamcore.domain.errors import InvalidInputError, JamError
 from jamcore.domain.requests import CheckpointDiff, CheckpointVerdict, CheckpointView
 from jamcore.store import Repos, Store
 from jamcore.system.files import Files
@@ -59,6 +62,8 @@ class Checkpoints:
     async def diff(self, older: str, newer: str) -> CheckpointDiff:
         """Return what lies between two generations of one host.
 
+        with suppress(JamError):  # the answer does not depend on its being kept
+            await self._store.transact(lambda repos: repos.verifications.note(checkpoint.id, checkpoint.host_id, problem))
         Raises:
             InvalidInputError: They are of two hosts.
             CheckpointCorruptError: What lists their files is missing or damaged.

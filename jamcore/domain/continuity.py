@@ -257,13 +257,17 @@ class ResumeFailedError(RefusalError):
 
 @dataclass(eq=False)
 class CaptureRefusedError(RefusalError):
-    """A checkpoint would break a bound, hold a credential or a special file; it was not published (CONT-4, SEC-7)."""
+    """A checkpoint would break a bound, hold a credential or a special file; it was not published (CONT-4, SEC-7).
+
+    ``concerns``: the rooms whose conversation the path is, or all of the sandbox's, since a checkpoint holds them all or none.
+    """
 
     code: ClassVar[str] = "continuity.capture_refused"
     hint: ClassVar[str] = "Look at the named path in the provider's state; the last good checkpoint is untouched."
 
     path: str
     reason: str
+    concerns: str = ""
 
 
 @dataclass(eq=False)

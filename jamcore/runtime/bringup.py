@@ -6,9 +6,10 @@ baseline of the work tree, then the provider's runtime.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 import anyio
@@ -33,10 +34,15 @@ from jamcore.sandbox.planning import require_stored_name
 from jamcore.sandbox.prepare import PreparationRequest, Preparer
 from jamcore.sandbox.prepared import Door, EndpointRoute, NetworkPolicy, PreparedExec
 from jamcore.sandbox.teardown import NotParked, Sleep, park
+from jamcore.system.names import show_path
 from jamcore.workspace.review import ReviewGitError
 
 OpenRoute = Callable[[ModelEndpoint, str], AbstractAsyncContextManager[EndpointRoute]]
 """Opens the relay of an endpoint, with its credential looked up at that moment; the text is what its targets begin with."""
+
+SHOWN_PATHS = 20
+"""How many paths are named that are ahead of the conversation."""
+_MARKS: Mapping[str, str] = MappingProxyType({"A": "+", "D": "-"})
 
 
 class HostDoor(Door, Protocol):
@@ -128,6 +134,16 @@ class BringUp:
         except (ReviewGitError, OSError) as error:
             await self.standing.say((seat,), "workspace.unreadable", f"the state of the files is not known: {error}")
             return None
+
+    async def between(self, seat: Seat, before: str, now: str) -> str:
+        """Say what differs between two states of a session's work tree, a bounded list of paths; nothing where that cannot be told."""
+        try:
+            changes = await self.work_trees.review(self.continuity.host, seat.workspace, self.engine).changes(before, now)
+        except (WorkTreeHiddenError, ReviewGitError, OSError):
+            return ""
+        listed = ", ".join(f"{_MARKS.get(each.status, '~')} {show_path(each.path)}" for each in changes[:SHOWN_PATHS])
+        more = f" and {len(changes) - SHOWN_PATHS} more" if len(changes) > SHOWN_PATHS else ""
+        return f": {listed}{more}" if listed else ""
 
     async def park(self, told: NotParked, pause: Sleep = anyio.sleep) -> None:
         """Stop the sandbox and keep its disk, again and again until it is done."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -15,8 +16,10 @@ from jamcore.domain import limits
 from jamcore.domain.continuity import (
     Activation,
     ActivationDecision,
+    CaptureRefusedError,
     Checkpoint,
     CheckpointReason,
+    ContinuityRefusedError,
     ResumeSource,
 )
 from jamcore.domain.events import SessionNotice, TurnStarted, TurnStateChanged
@@ -31,6 +34,9 @@ from jamcore.runtime.unseen import match_unseen
 from jamcore.store import Repos, Store
 from jamcore.system.clock import Clock
 from jamcore.system.ids import IdSource
+
+FilesBetween = Callable[[str, str], Awaitable[str]]
+"""``between(before, now)``: what differs between two states of a work tree, in words that end a sentence; empty when that is not known."""
 
 
 @dataclass(slots=True)
@@ -59,8 +65,15 @@ class HostContinuity:
         ``may_restore``: false while siblings' provider runs on the host, since a generation holds the state of all of them.
 
         Raises:
-            ContinuityRefusedError: It may not start; the refusal is said in the room.
+            ContinuityRefusedError: It may not start; the refusal names the room.
         """
+        try:
+            await self._activate(seat, may_restore=may_restore)
+        except ContinuityRefusedError as refused:
+            refused.session = f"{seat.said_as} (session {seat.session.id})"
+            raise
+
+    async def _activate(self, seat: Seat, *, may_restore: bool) -> None:
         session = seat.session
         decision = await self.activator.inspect(
             session, self.host, accepts_version=self.hooks.accepts_version, current_version=self.program_version
@@ -144,7 +157,8 @@ class HostContinuity:
         )
         await self.observer.record(observation)
         require_success(observation)
-        await self.feed.append(seat.room_id, None, [_resumed(reported, placement)])
+        row = await self.store.read(lambda repos: repos.checkpoints.get(checkpoint))
+        await self.feed.append(seat.room_id, None, [_resumed(reported, placement, row.generation)])
 
     async def settle(self, seat: Seat, remembered: tuple[ProviderTurn, ...]) -> bool:
         """Mark every turn whose end was not seen or not captured as kept or cut (CONT-11).
@@ -196,19 +210,23 @@ class HostContinuity:
         """
         if not self.hooks.description.continuity:
             return None
-        row = await self.broker.capture(
-            self.host,
-            reason=reason,
-            state_root=self.state_root,
-            capture_list=await self.hooks.declare_capture(),
-            provider_version=self.program_version,
-            freeze=self.freeze,
-            databases=self.databases.guest if self.databases else None,
-            identities=identities,
-            bound_s=bound_s,
-            checkpoint_id=checkpoint_id,
-            confirmed=confirmed,
-        )
+        try:
+            row = await self.broker.capture(
+                self.host,
+                reason=reason,
+                state_root=self.state_root,
+                capture_list=await self.hooks.declare_capture(),
+                provider_version=self.program_version,
+                freeze=self.freeze,
+                databases=self.databases.guest if self.databases else None,
+                identities=identities,
+                bound_s=bound_s,
+                checkpoint_id=checkpoint_id,
+                confirmed=confirmed,
+            )
+        except CaptureRefusedError as refused:
+            refused.concerns = await self.store.read(partial(_concerned, self.host.id, refused.path))
+            raise
         for turn in await self.store.read(lambda repos: repos.turns.captured_by(row.id)):
             self.feed.announce(turn.room_id)
         return row
@@ -226,12 +244,18 @@ class HostContinuity:
         if digest is not None:
             await self.store.transact(lambda repos: repos.turns.note_workspace(turn.id, digest))
 
-    async def compare_files(self, seat: Seat, digest: str | None) -> None:
-        """Say in the room when the files are not those of the last turn whose state is known: they are ahead of the conversation."""
+    async def compare_files(self, seat: Seat, digest: str | None, between: FilesBetween) -> None:
+        """Say in the room when the files are not those of the last turn whose state is known: they are ahead of the conversation.
+
+        ``between`` says what lies between two states of the work tree.
+        """
         turns = await self.store.read(lambda repos: repos.turns.of_session(seat.session.id))
         known = next((turn for turn in reversed(turns) if turn.workspace_digest is not None), None)
-        if known is not None and digest is not None and digest != known.workspace_digest:
-            detail = f"the files changed after turn {known.id}, the last whose end was seen; they are ahead of the conversation"
+        if known is not None and known.workspace_digest and digest is not None and digest != known.workspace_digest:
+            what = await between(known.workspace_digest, digest)
+            detail = (
+                f"the files are ahead of the conversation: they changed after turn {known.id}, the last whose end was seen{what}"
+            )
             await self.feed.append(seat.room_id, None, [SessionNotice(code="workspace.ahead", detail=detail)])
 
     def melt(self) -> None:
@@ -241,6 +265,19 @@ class HostContinuity:
             self.databases.let_wake()
 
 
+def _concerned(host: UUID, path: str, repos: Repos) -> str:
+    """Return the rooms whose provider named the path after their conversation; all rooms of the host, where none is named by it."""
+    named, every = [], []
+    for session in repos.sessions.of_host(host):
+        binding = repos.bindings.of_session(session.id)
+        if binding.live:
+            room = f"room {repos.rooms.get(binding.room_id).name}"
+            every.append(room)
+            if session.provider_identity and session.provider_identity in path:
+                named.append(room)
+    return ", ".join(named or every)
+
+
 def _note_start(repos: Repos, turn: Turn, found: ProviderTurn) -> None:
     """Write down, late, that the provider began a turn."""
     repos.turns.move(turn.id, TurnState.RUNNING, provider_turn=found.provider_turn)
@@ -248,9 +285,9 @@ def _note_start(repos: Repos, turn: Turn, found: ProviderTurn) -> None:
     repos.events.append(turn.room_id, turn.id, [started, TurnStateChanged(state=TurnState.RUNNING)])
 
 
-def _resumed(identity: str | None, placement: Placement) -> SessionNotice:
+def _resumed(identity: str | None, placement: Placement, generation: int) -> SessionNotice:
     if placement.source is ResumeSource.LIVE:
         how = "its live state extends the last checkpoint"
     else:
         how = f"restored from the last checkpoint: {placement.why_restored}"
-    return SessionNotice(code="session.resumed", detail=f"thread {identity} resumed exactly; {how}")
+    return SessionNotice(code="session.resumed", detail=f"resumed exactly (generation {generation}): {how}; thread {identity}")

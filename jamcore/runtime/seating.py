@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import anyio
 import structlog
@@ -58,7 +59,7 @@ class Seating:
         await continuity.observe(seat, reported=state.identity, detail="")
         seat.identity = ProviderIdentity(expected)
         self.kept.changed()
-        await continuity.compare_files(seat, await self.bring_up.files_of(seat))
+        await continuity.compare_files(seat, await self.bring_up.files_of(seat), partial(self.bring_up.between, seat))
         return await continuity.settle(seat, state.turns)
 
     async def serve(self, seat: Seat) -> None:

@@ -68,7 +68,12 @@ async def test_the_room_says_what_became_of_its_checkpoints_and_what_to_do(
 
         change = await client.build_change(ref, new_id())
         assert [path.path for path in change.paths] == ["leaked.txt"]
-        await client.stop(ref)
+        stopped = await client.stop(ref)
+        assert stopped.room.safety.unsaved is not None
+        assert stopped.room.safety.unsaved.code == "continuity.secret_in_state"
+        given_up = (await client.stop(ref, accept_unsaved=True)).settled
+        assert given_up is not None
+        assert (len(given_up.turns), given_up.turns[0]) == (2, turn.id)
         await client.resume(ref)
         assert next(known for known in await client.turns(ref) if known.id == turn.id).state is TurnState.COMPLETED
         new = await client.create_room(managed("codex", model.base_url))

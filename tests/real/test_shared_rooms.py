@@ -287,6 +287,49 @@ async def test_a_room_leaves_and_comes_back_while_the_other_goes_on(world: World
     assert (await world.client.stop(staying.ref)).outcome == "already-parked"
 
 
+@pytest.mark.guarantee("CONT-2", "CONT-11")
+async def test_a_long_turn_of_one_room_does_not_keep_the_others_next_ones(world: World) -> None:
+    """The other's turns run while it goes on and say why they are not captured yet; when it ends, they are, without being asked for."""
+    await world.open()
+    await world.each(world.turn)
+    long, other = world.rooms
+    held = await world.client.say(long.ref, _message(long.next()))
+    await world.model.wait_for(held_at(long.exchanges[1].gate), 60)
+    other.exchanges.pop(1)
+    waiting = []
+    for _ in range(3):
+        exchange = other.next()
+        turn = await world.client.say(other.ref, _message(exchange))
+        other.expected.extend(exchange.items())
+        deferred = await room_event(world.client, other.ref, _deferred_after(turn.id), limit_s=30)
+        assert f"the turn of room {long.known.room.name} is running" in getattr(deferred.payload, "detail", "")
+        waiting.append(turn.id)
+    view = await world.client.room(other.ref)
+    assert view.safety.trouble is not None
+    assert (view.safety.trouble.deferred, view.safety.turns_outside) == (True, 3)
+    assert (await world.client.room(long.ref)).busy
+    world.model.release(long.exchanges[1].gate)
+    for identifier in waiting:
+        await until_captured(world.client, other, identifier)
+    await until_captured(world.client, long, held.id)
+    long.expected.extend(long.exchanges[1].items())
+    view = await world.client.room(other.ref)
+    assert (view.safety.trouble, view.safety.turns_outside) == (None, 0)
+    await world.judge()
+
+
+def _deferred_after(turn: UUID) -> Callable[[RoomEvent], bool]:
+    """Return a test for the notice that comes after a turn was completed and could not be captured yet."""
+    completed = []
+
+    def wanted(event: RoomEvent) -> bool:
+        if event.turn_id == turn and getattr(event.payload, "state", "") == TurnState.COMPLETED:
+            completed.append(event.seq)
+        return bool(completed) and getattr(event.payload, "code", "") == "continuity.host_busy"
+
+    return wanted
+
+
 @pytest.mark.guarantee("SHARE-3", "CAP-4")
 async def test_another_endpoint_is_refused_and_another_agent_is_not(world: World) -> None:
     """The refusal names what differs; an agent of another name has a host of its own, with the other endpoint."""
@@ -346,7 +389,17 @@ async def test_a_state_that_would_have_to_be_restored_is_refused_while_a_sibling
     leaving.exchanges.pop(1)
     unsafe = await world.client.say(staying.ref, _message(staying.next()))
     await ended(world.client, staying, unsafe.id)
+    trouble = (await world.client.room(leaving.ref)).safety.trouble
+    assert trouble is not None
+    assert f"room {leaving.known.room.name}" in trouble.why, "whose log it is"
+    assert staying.known.room.name not in trouble.why
     assert (await world.client.stop(staying.ref)).outcome == "parked"
+    with refused("continuity.unsaved"):
+        await world.client.resume(leaving.ref)
+    given_up = (await world.client.stop(leaving.ref, accept_unsaved=True)).settled
+    assert given_up is not None
+    assert given_up.turns == (unsafe.id,)
+    assert "restored" in given_up.detail
     await world.resume(leaving)
     assert "restored from the last checkpoint" in str(await said_in_room(world.client, leaving.known))
     await world.resume(staying)

@@ -130,9 +130,8 @@ async def test_a_checkpoint_that_can_never_be_made_is_given_up_in_words(
     fate = (await stored(client, room, turn)).state
     assert fate is (TurnState.COMPLETED if log == "whole" else TurnState.CUT)
     if log == "cut":
-        assert any(
-            "generation " + str(kept) in said for code, said in await said_in_room(client, room) if code == "session.resumed"
-        )
+        (said,) = [said for code, said in await said_in_room(client, room) if code == "session.resumed"]
+        assert f"resumed exactly (generation {kept}): restored from the last checkpoint" in said
 
 
 @pytest.mark.guarantee("CONT-8")
@@ -163,3 +162,44 @@ async def test_a_checkpoint_that_failed_is_made_when_it_can_be(client: JamClient
             await anyio.sleep(0.05)
     assert (await client.room(ref)).safety.turns_outside == 0
     assert (await client.stop(ref)).room.safety.unsaved is None
+
+
+@pytest.mark.guarantee("CONT-11", "SEC-3")
+async def test_a_room_that_comes_back_says_from_what_and_which_files_are_ahead(
+    client: JamClient, app: Path, model: ResponsesServer
+) -> None:
+    """The generation, that it was read whole just now, and at most twenty names of files, whatever those hold."""
+    room = await client.create_room(managed(PROVIDER, model.base_url))
+    ref = str(room.room.id)
+    work = app / layout.session_workspace(room.host.id, room.session.id)
+    (work / "gone.txt").write_text("old")
+    (work / "kept.txt").write_text("old")
+    assert (await ask(client, room, "first")).state is TurnState.CAPTURED
+    before = (await client.room(ref)).safety.kept
+    assert before is not None
+    assert before.verified_at is None
+    assert before.bytes_total > 0
+    await client.stop(ref)
+    (work / "gone.txt").unlink()
+    (work / "kept.txt").write_text("new")
+    (work / "e\x1b[2Jvil.txt").write_text("")
+    for number in range(30):
+        (work / f"many-{number:02}.txt").write_text("")
+    await client.resume(ref)
+    said = dict(await said_in_room(client, room))
+    kept = (await client.room(ref)).safety.kept
+    assert kept is not None
+    assert kept.verified_at is not None
+    assert f"resumed exactly (generation {kept.generation}): its live state extends" in said["session.resumed"]
+    ahead = said["workspace.ahead"]
+    assert "- gone.txt" in ahead
+    assert "~ kept.txt" in ahead
+    assert "+ e\\x1b[2Jvil.txt" in ahead
+    assert "and 13 more" in ahead
+    assert "\x1b" not in ahead
+    row = (await client.checkpoints(ref))[0]
+    assert (await client.verify_checkpoint(str(row.id))).sound
+    again = (await client.room(ref)).safety.kept
+    assert again is not None
+    assert again.verified_at is not None
+    assert again.verified_at > kept.verified_at

@@ -75,14 +75,14 @@ class Verifications(Repository):
         row = self._one(VERIFICATIONS.c.checkpoint_id == checkpoint)
         return None if row is None else read_row(Verification, row)
 
-    def note(self, checkpoint: UUID, host: UUID, checked_at: datetime, problem: str = "") -> Verification:
-        """Keep what a reading showed; no ``problem``: it was sound.
+    def note(self, checkpoint: UUID, host: UUID, problem: str = "") -> Verification:
+        """Keep what a reading showed now; no ``problem``: it was sound.
 
         Raises:
             FencedError: The row is another daemon's.
         """
-        sound = {} if problem else {"sound_at": checked_at}
-        values = {"checked_at": checked_at, "problem": problem, **sound}
+        now = self._context.now
+        values = {"checked_at": now, "problem": problem} | ({} if problem else {"sound_at": now})
         found = self._one(VERIFICATIONS.c.checkpoint_id == checkpoint)
         if found is None:
             values |= {"checkpoint_id": checkpoint, "host_id": host} | self._ownership()

@@ -337,5 +337,6 @@ def test_how_the_conversation_stands_is_said() -> None:
 @pytest.mark.guarantee("CONT-11")
 def test_files_ahead_of_the_conversation_are_said() -> None:
     """On entry, not only at the moment at which it was found out."""
-    assert "files are ahead of the conversation" in standing(inspection(live=True), ahead=True)[0]
+    said = standing(inspection(live=True), ahead="the files are ahead of the conversation: + new.txt, - old.txt")[0]
+    assert said.endswith("\nThe files are ahead of the conversation: + new.txt, - old.txt.")
     assert "ahead" not in standing(inspection(live=True))[0]

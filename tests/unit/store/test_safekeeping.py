@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -75,12 +74,15 @@ async def test_another_daemons_record_is_left_alone(tmp_path: Path, open_at: Ope
 async def test_a_verification_remembers_the_last_time_it_was_sound(store: Store, seeded: Seed, make: Make) -> None:
     """Damage that is found later does not change when it was sound; soundness afterwards takes the damage back."""
     kept = await store.transact(lambda repos: repos.checkpoints.insert(make.checkpoint(seeded.host)))
-    sound_at = make.clock.now()
-    later, last = sound_at + timedelta(hours=1), sound_at + timedelta(hours=2)
     assert await store.read(lambda repos: repos.verifications.of_checkpoint(kept.id)) is None
-    await store.transact(lambda repos: repos.verifications.note(kept.id, seeded.host.id, sound_at))
-    bad = await store.transact(lambda repos: repos.verifications.note(kept.id, seeded.host.id, later, "a block is damaged"))
-    assert (bad.sound_at, bad.checked_at, bad.problem) == (sound_at, later, "a block is damaged")
-    good = await store.transact(lambda repos: repos.verifications.note(kept.id, seeded.host.id, last))
-    assert (good.sound_at, good.checked_at, good.problem) == (last, last, "")
+    first = await store.transact(lambda repos: repos.verifications.note(kept.id, seeded.host.id))
+    assert first.sound_at == first.checked_at
+    make.clock.turn(3600)
+    bad = await store.transact(lambda repos: repos.verifications.note(kept.id, seeded.host.id, "a block is damaged"))
+    assert (bad.sound_at, bad.problem) == (first.sound_at, "a block is damaged")
+    assert bad.checked_at > first.checked_at
+    make.clock.turn(3600)
+    good = await store.transact(lambda repos: repos.verifications.note(kept.id, seeded.host.id))
+    assert (good.sound_at, good.problem) == (good.checked_at, "")
+    assert good.checked_at > bad.checked_at
     assert await store.read(lambda repos: repos.verifications.of_checkpoint(kept.id)) == good
