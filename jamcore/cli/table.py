@@ -54,6 +54,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(("checkpoint", "ls"), "checkpoint_ls", ROOMS, "List a room's checkpoints"),
     Command(("checkpoint", "show"), "checkpoint_show", ROOMS, "Show what a checkpoint holds"),
     Command(("checkpoint", "verify"), "checkpoint_verify", ROOMS, "Read a checkpoint whole and say whether it is sound"),
+    Command(("checkpoint", "rm"), "checkpoint_rm", ROOMS, "Show what removing checkpoints would free, or remove them"),
     Command(("checkpoint", "diff"), "checkpoint_diff", ROOMS, "Show what lies between two checkpoints"),
     Command(
         ("continuity", "inspect"), "continuity_inspect", ROOMS, "Say whether a conversation can be brought back, with the evidence"

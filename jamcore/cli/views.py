@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from uuid import UUID
 
 from jamcore.cli.output import Output
 from jamcore.cli.words import SHORT_ID, passed, room_word, shortened, size_word
@@ -142,10 +143,10 @@ def show_change(output: Output, change: ChangeRequest, decision: ChangeDecision 
         output.line(f"  {path.change:<12} {path.path}{flags}", "yellow" if flags else "")
 
 
-def show_checkpoints(output: Output, checkpoints: Iterable[Checkpoint]) -> None:
-    """Print generations with what each holds and what it added to the disk."""
+def show_checkpoints(output: Output, checkpoints: Iterable[Checkpoint], kept: Mapping[UUID, str] | None = None) -> None:
+    """Print generations with what each holds and what it added to the disk; with what keeps each, where that is given."""
     output.table(
-        ("GENERATION", "ID", "REASON", "FILES", "BYTES", "WRITTEN", "MADE"),
+        ("GENERATION", "ID", "REASON", "FILES", "BYTES", "WRITTEN", "MADE", *(() if kept is None else ("KEPT",))),
         (
             (
                 each.generation,
@@ -155,6 +156,7 @@ def show_checkpoints(output: Output, checkpoints: Iterable[Checkpoint]) -> None:
                 each.bytes_total,
                 each.bytes_written,
                 moment(each.created_at),
+                *(() if kept is None else (kept.get(each.id, ""),)),
             )
             for each in checkpoints
         ),

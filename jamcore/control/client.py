@@ -33,6 +33,7 @@ from jamcore.control.schemas import (
     ErrorBody,
     ProviderList,
     RoomList,
+    StandingList,
     StreamEnd,
     TurnList,
 )
@@ -74,6 +75,7 @@ from jamcore.domain.requests import (
     TurnRequest,
 )
 from jamcore.domain.resets import ContinuityView, StartFreshRequest, StartFreshResult
+from jamcore.domain.retention import CheckpointStanding, RemovalPlan, RemovalQuestion, RemovalRequest, RemovalResult
 from jamcore.domain.sessions import Turn
 
 R = TypeVar("R", bound=Record)
@@ -226,6 +228,18 @@ class JamClient:
     async def diff_checkpoints(self, older: str, newer: str) -> CheckpointDiff:
         """Return what lies between two generations of one host."""
         return await self._ask(CheckpointDiff, f"/v1/checkpoints/{_quoted(older)}/diff/{_quoted(newer)}")
+
+    async def checkpoint_standings(self, ref: str) -> tuple[CheckpointStanding, ...]:
+        """List the generations of a room's host, newest first, with what keeps each."""
+        return (await self._ask(StandingList, _room(ref, "checkpoints/standings"))).items
+
+    async def plan_removal(self, question: RemovalQuestion) -> RemovalPlan:
+        """Return what the removal of these checkpoints' payload would free; everything that goes is read, which takes its time."""
+        return await self._change(RemovalPlan, "POST", "/v1/checkpoint-removals/plan", question)
+
+    async def remove_checkpoints(self, request: RemovalRequest) -> RemovalResult:
+        """Remove it; the request confirms the plan by its digest."""
+        return await self._change(RemovalResult, "POST", "/v1/checkpoint-removals", request)
 
     async def reconcile(self) -> Reconciliation:
         """Look at all sandboxes and markers now."""

@@ -8,6 +8,7 @@ from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.records import Record
 from jamcore.domain.requests import CellRow, CredentialRow, EngineView, ProviderView, RoomView
+from jamcore.domain.retention import CheckpointStanding
 from jamcore.domain.sessions import Turn
 
 
@@ -72,6 +73,12 @@ class CheckpointList(Record):
     """Generations, newest first."""
 
     items: tuple[Checkpoint, ...]
+
+
+class StandingList(Record):
+    """Generations, newest first, with what keeps each."""
+
+    items: tuple[CheckpointStanding, ...]
 
 
 class ChangeList(Record):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
@@ -15,6 +17,7 @@ from jamcore.daemon.views import bound_room
 from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError
 from jamcore.domain.errors import InvalidInputError, JamError
 from jamcore.domain.requests import CheckpointDiff, CheckpointVerdict, CheckpointView
+from jamcore.domain.retention import PayloadRemovedError
 from jamcore.store import Repos, Store
 from jamcore.system.files import Files
 
@@ -44,14 +47,18 @@ class Checkpoints:
         Raises:
             CheckpointCorruptError: What lists its files is missing or damaged.
         """
-        checkpoint = await self._store.read(lambda repos: repos.checkpoints.find(ref))
+        checkpoint, removed_at = await self._store.read(partial(_found, ref))
+        if removed_at is not None:
+            return CheckpointView(checkpoint=checkpoint, entries=(), entries_total=0, removed_at=removed_at)
         found = await to_thread.run_sync(self._look().entries, checkpoint.host_id, checkpoint.id)
         listed = tuple(shown(path, found[path]) for path in sorted(found)[:SHOWN_ENTRIES])
         return CheckpointView(checkpoint=checkpoint, entries=listed, entries_total=len(found))
 
     async def verify(self, ref: str) -> CheckpointVerdict:
-        """Read one whole and say whether it is sound; a damaged one is an answer, not an error."""
-        checkpoint = await self._store.read(lambda repos: repos.checkpoints.find(ref))
+        """Read one whole and say whether it is sound; a damaged one is an answer, not an error; so is a removed one."""
+        checkpoint, removed_at = await self._store.read(partial(_found, ref))
+        if removed_at is not None:
+            return CheckpointVerdict(checkpoint=checkpoint, sound=False, removed_at=removed_at)
         problem = ""
         try:
             await to_thread.run_sync(self._look().verify, checkpoint.host_id, checkpoint.id, checkpoint)
@@ -66,13 +73,19 @@ class Checkpoints:
             await self._store.transact(lambda repos: repos.verifications.note(checkpoint.id, checkpoint.host_id, problem))
         Raises:
             InvalidInputError: They are of two hosts.
+            PayloadRemovedError: What one of them held was removed.
             CheckpointCorruptError: What lists their files is missing or damaged.
         """
-        one = await self._store.read(lambda repos: repos.checkpoints.find(older))
-        two = await self._store.read(lambda repos: repos.checkpoints.find(newer))
+        one, two = await self._held(older), await self._held(newer)
         if one.host_id != two.host_id:
             raise InvalidInputError(field="newer", problem="the two are of different rooms' hosts")
         return await to_thread.run_sync(self._diff, one, two)
+
+    async def _held(self, ref: str) -> Checkpoint:
+        checkpoint, removed_at = await self._store.read(partial(_found, ref))
+        if removed_at is not None:
+            raise PayloadRemovedError(checkpoint=str(checkpoint.id), removed_at=f"{removed_at:%Y-%m-%d}")
+        return checkpoint
 
     def _diff(self, one: Checkpoint, two: Checkpoint) -> CheckpointDiff:
         look = self._look()
@@ -89,3 +102,10 @@ class Checkpoints:
 
     def _look(self) -> Look:
         return Look(Generations(self._app, files=self._files))
+
+
+def _found(ref: str, repos: Repos) -> tuple[Checkpoint, datetime | None]:
+    """Return the one that a person meant, and when its payload was removed."""
+    checkpoint = repos.checkpoints.find(ref)
+    deletion = repos.payload_deletions.of_checkpoint(checkpoint.id)
+    return checkpoint, deletion.removed_at if deletion else None

@@ -12,6 +12,7 @@ from functools import partial
 
 from anyio.abc import TaskGroup
 
+from jamcore.continuity.deletion import KIND as DELETION
 from jamcore.continuity.reset_action import KIND as RESET
 from jamcore.daemon.activity import Activities
 from jamcore.daemon.approvals import Approvals
@@ -29,6 +30,7 @@ from jamcore.daemon.last_checkpoints import LastCheckpoints
 from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.providers import Providers
 from jamcore.daemon.recovery import Recovery
+from jamcore.daemon.removals import Removals
 from jamcore.daemon.reset_files import ResetFiles
 from jamcore.daemon.reset_plan import ResetPlanner
 from jamcore.daemon.resolve import Resolver
@@ -102,6 +104,7 @@ class _Work:
     resets: ContinuityResets
     changes: Changes
     reviews: Reviews
+    removals: Removals
     runs: Runs
 
 
@@ -137,6 +140,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             reviews=work.reviews,
             inventory=inventory,
             checkpoints=Checkpoints(options.app, store=base.store, files=options.files),
+            removals=work.removals,
         )
 
 
@@ -257,6 +261,7 @@ def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: 
         resets=_resets(options, base, live, journaled, rooms),
         changes=changes,
         reviews=Reviews(options, store=store, feed=base.feed, runner=runner, actions=actions, rooms=rooms),
+        removals=_removals(options, base, live, journaled),
         runs=Runs(store=store, rooms=rooms, changes=changes, feed=base.feed, tasks=live.tasks),
     )
 
@@ -286,6 +291,18 @@ def _resets(options: DaemonOptions, base: _Foundations, live: _Living, journaled
     )
 
 
+def _removals(options: DaemonOptions, base: _Foundations, live: _Living, journaled: _Journaled) -> Removals:
+    return Removals(
+        options,
+        store=base.store,
+        generations=live.hosts.generations,
+        broker=live.hosts.broker,
+        gate=live.gate,
+        runner=journaled.runner,
+        actions=journaled.actions,
+    )
+
+
 def _recovery(options: DaemonOptions, base: _Foundations, live: _Living, journaled: _Journaled, work: _Work) -> Recovery:
     return Recovery(
         options,
@@ -294,8 +311,9 @@ def _recovery(options: DaemonOptions, base: _Foundations, live: _Living, journal
         hosts=live.hosts,
         provisioner=base.provisioner,
         runs=work.runs,
+        deletions=partial(journaled.actions.replay, journaled.journal, journaled.runner, only=DELETION),
         resets=partial(journaled.actions.replay, journaled.journal, journaled.runner, only=RESET),
-        unfinished=partial(journaled.actions.replay, journaled.journal, journaled.runner, but=(RESET,)),
+        unfinished=partial(journaled.actions.replay, journaled.journal, journaled.runner, but=(DELETION, RESET)),
     )
 
 

@@ -81,7 +81,7 @@ class HostWorkers:
             crash=options.crash,
         )
         self._coordinators = Coordinators()
-        generations = Generations(options.app, files=options.files)
+        self.generations = generations = Generations(options.app, files=options.files)
         self.broker = CheckpointBroker(
             generations, store=store, coordinators=self._coordinators, crash=options.crash, clock=options.clock, ids=options.ids
         )

@@ -34,6 +34,7 @@ class Recovery:
         hosts: HostWorkers,
         provisioner: SessionProvisioner,
         runs: Runs,
+        deletions: Callable[[], Awaitable[Problems]],
         resets: Callable[[], Awaitable[Problems]],
         unfinished: Callable[[], Awaitable[Problems]],
     ) -> None:
@@ -43,6 +44,7 @@ class Recovery:
         self._hosts = hosts
         self._provisioner = provisioner
         self._runs = runs
+        self._deletions = deletions
         self._resets = resets
         self._unfinished = unfinished
 
@@ -53,6 +55,7 @@ class Recovery:
             self._left_hosts,
             self._publications,
             self._interrupted_writes,
+            self._deletions,
             self._resets,
             self._workspaces,
             self._unfinished_runs,

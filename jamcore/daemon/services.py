@@ -40,6 +40,7 @@ from jamcore.domain.requests import (
     TurnRequest,
 )
 from jamcore.domain.resets import ContinuityView, StartFreshRequest, StartFreshResult
+from jamcore.domain.retention import CheckpointStanding, RemovalPlan, RemovalQuestion, RemovalRequest, RemovalResult
 from jamcore.domain.sessions import Turn
 
 
@@ -219,6 +220,19 @@ class CheckpointService(Protocol):
         """Return what lies between two generations of one host."""
 
 
+class RemovalService(Protocol):
+    """Removing the payload of checkpoints, on a person's word."""
+
+    async def standings(self, room: str) -> tuple[CheckpointStanding, ...]:
+        """Return the generations of a room's host, newest first, with what keeps each."""
+
+    async def plan(self, question: RemovalQuestion) -> RemovalPlan:
+        """Return what a removal would free and what stands against it. Changes nothing."""
+
+    async def remove(self, request: RemovalRequest) -> RemovalResult:
+        """Remove what was confirmed by the plan's digest. An exact retry returns the same."""
+
+
 class InventoryService(Protocol):
     """All sandboxes and markers of this app directory."""
 
@@ -238,6 +252,7 @@ class Services:
     continuity: ContinuityService
     inventory: InventoryService
     checkpoints: CheckpointService
+    removals: RemovalService
     approvals: ApprovalService
     runs: RunService
     changes: ChangeService

@@ -44,6 +44,7 @@ ORDER = (
     "hosts left by the last daemon",
     "checkpoint publications",
     "files of interrupted writes",
+    "checkpoint payload deletions",
     "continuity resets",
     "workspace reconciliation",
     "runs without a change request",

@@ -279,19 +279,21 @@ class OverrideResult(Record):
 
 
 class CheckpointView(Record):
-    """A generation with what it holds: the first entries by path, and how many there are."""
+    """A generation with what it holds: the first entries by path, and how many there are; nothing once its payload was removed."""
 
     checkpoint: Checkpoint
     entries: tuple[CheckpointEntry, ...]
     entries_total: int
+    removed_at: datetime | None = None
 
 
 class CheckpointVerdict(Record):
-    """Whether every byte of a generation is there and has its digest."""
+    """Whether every byte of a generation is there and has its digest. One whose payload was removed is neither sound nor damaged."""
 
     checkpoint: Checkpoint
     sound: bool
     problem: str = ""
+    removed_at: datetime | None = None
 
 
 class CheckpointDiff(Record):

@@ -5,23 +5,31 @@ from __future__ import annotations
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
-from jamcore.cli.views import show_checkpoints
+from jamcore.cli.views import moment, show_checkpoints
+from jamcore.domain.retention import CheckpointStanding
 
 
 def command(room: RoomArgument, json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
     """List the checkpoints of a room, newest first: what each holds, and what it cost.
 
-    BYTES is the whole state that the checkpoint brings back; WRITTEN is what it added to the disk.
+    BYTES is the whole state that the checkpoint brings back; WRITTEN is what it added to the disk. KEPT says why one cannot be removed, or
+    that it was; `jam checkpoint rm` removes the others.
     """
 
     async def work(session: Session) -> Exit:
-        found = await session.client().checkpoints(room)
+        found = await session.client().checkpoint_standings(room)
         if session.output.json:
             session.output.document(found)
             return Exit.OK
-        show_checkpoints(session.output, found)
+        show_checkpoints(session.output, [each.checkpoint for each in found], {each.checkpoint.id: _kept(each) for each in found})
         if not found:
             session.output.note("No checkpoint yet: the first one is made with the first turn.")
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)
+
+
+def _kept(each: CheckpointStanding) -> str:
+    if each.removed_at is not None:
+        return f"payload removed on {moment(each.removed_at)}"
+    return str(each.kept_because or "")

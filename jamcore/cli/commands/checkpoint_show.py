@@ -18,6 +18,9 @@ def command(checkpoint: CheckpointArgument, json: JsonOption = False, app_direct
             output.document(view)
             return Exit.OK
         output.line(f"Checkpoint {row.id}, generation {row.generation}, {row.reason}, {moment(row.created_at)}", "bold")
+        if view.removed_at is not None:
+            output.note(f"Its payload was removed on {moment(view.removed_at)}.", "yellow")
+            return Exit.OK
         output.table(("MODE", "KIND", "BYTES", "PATH"), ((each.mode, each.kind, each.bytes, each.path) for each in view.entries))
         if view.entries_total > len(view.entries):
             output.note(f"{view.entries_total - len(view.entries)} more.", "yellow")

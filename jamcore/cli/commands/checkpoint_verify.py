@@ -5,6 +5,7 @@ from __future__ import annotations
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import CheckpointArgument, DirectoryOption, JsonOption
+from jamcore.cli.views import moment
 
 
 def command(checkpoint: CheckpointArgument, json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
@@ -16,6 +17,8 @@ def command(checkpoint: CheckpointArgument, json: JsonOption = False, app_direct
         row = verdict.checkpoint
         if session.output.json:
             session.output.document(verdict)
+        elif verdict.removed_at is not None:
+            session.output.line(f"Generation {row.generation}: payload removed on {moment(verdict.removed_at)}", "yellow")
         elif verdict.sound:
             session.output.line(f"Generation {row.generation} is sound: {row.files} files, {row.bytes_total} bytes", "green")
         else:

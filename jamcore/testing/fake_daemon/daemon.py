@@ -25,6 +25,7 @@ from jamcore.testing.fake_daemon.records import (
     AT,
     LIMITS,
 )
+from jamcore.testing.fake_daemon.removals import FakeRemovals
 from jamcore.testing.fake_daemon.rooms import FakeRooms
 from jamcore.testing.fake_daemon.state import FakeServices
 from jamcore.testing.fake_daemon.system import FakeCredentials, FakeHosts, FakeInventory, FakeProviders, FakeSystem
@@ -41,6 +42,7 @@ def services_of(fake: FakeServices) -> Services:
         continuity=FakeContinuity(fake),
         inventory=FakeInventory(fake),
         checkpoints=FakeCheckpoints(fake),
+        removals=FakeRemovals(fake),
         approvals=FakeApprovals(fake),
         runs=FakeRuns(fake),
         changes=FakeChanges(fake),

@@ -14,6 +14,7 @@ from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.changes import Verdict
 from jamcore.domain.requests import AcceptRequest, OverrideRequest, RejectRequest, RoomRequest, RunRequest, TurnRequest
 from jamcore.domain.resets import StartFreshRequest
+from jamcore.domain.retention import RemovalQuestion, RemovalRequest
 from jamcore.domain.sessions import TurnState
 
 if TYPE_CHECKING:
@@ -101,6 +102,23 @@ def rows() -> tuple[Row, ...]:
             "reject",
         ),
         Row("list_checkpoints", "GET", f"/v1/rooms/{REF}/checkpoints", "", 200, "checkpoints"),
+        Row("list_checkpoint_standings", "GET", f"/v1/rooms/{REF}/checkpoints/standings", "", 200, "standings"),
+        Row(
+            "plan_checkpoint_removal",
+            "POST",
+            "/v1/checkpoint-removals/plan",
+            json.dumps({"checkpoints": [str(CHANGE)]}),
+            200,
+            "plan_removal",
+        ),
+        Row(
+            "remove_checkpoints",
+            "POST",
+            "/v1/checkpoint-removals",
+            json.dumps({"id": str(TURN), "checkpoints": [str(CHANGE)], "confirmed": "a" * 64}),
+            422,
+            "remove_checkpoints",
+        ),
         Row("show_checkpoint", "GET", f"/v1/checkpoints/{CHANGE}", "", 200, "checkpoint"),
         Row("verify_checkpoint", "GET", f"/v1/checkpoints/{CHANGE}/verify", "", 200, "verify"),
         Row("diff_checkpoints", "GET", f"/v1/checkpoints/{CHANGE}/diff/{TURN}", "", 200, "diff"),
@@ -171,6 +189,10 @@ async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
     assert (await client.checkpoint(str(kept.id))).checkpoint == kept
     assert (await client.verify_checkpoint(str(kept.id))).sound
     assert (await client.diff_checkpoints(str(kept.id), "a/b")).total == 3
+    assert (await client.checkpoint_standings("my room/50%"))[0].checkpoint == kept
+    plan = await client.plan_removal(RemovalQuestion(checkpoints=(str(kept.id),)))
+    removal = RemovalRequest(id=TURN, checkpoints=(str(kept.id),), confirmed=plan.digest)
+    assert (await client.remove_checkpoints(removal)).bytes_freed == plan.evidence.bytes_freed
     accepting = AcceptRequest(id=CHANGE, patch_sha256="a" * 64, branch="b/ü")
     accepted = await client.accept_change(str(CHANGE), accepting)
     assert (accepted.verdict, accepted.branch) == (Verdict.ACCEPTED, "b/ü")

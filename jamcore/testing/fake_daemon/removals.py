@@ -1,0 +1,69 @@
+"""The fake's removals of payload: what its checkpoints would free, unless they are called so that they stay."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from jamcore.domain.retention import (
+    Blocker,
+    CheckpointStanding,
+    RemovalEvidence,
+    RemovalPlan,
+    RemovalQuestion,
+    RemovalRefusedError,
+    RemovalRequest,
+    RemovalResult,
+    Retention,
+)
+from jamcore.testing.fake_daemon.records import AT, checkpoint
+from jamcore.testing.fake_daemon.state import Part
+
+HOST = UUID(int=7)
+
+
+class FakeRemovals(Part):
+    """Answers about checkpoints by their names."""
+
+    async def standings(self, room: str) -> tuple[CheckpointStanding, ...]:
+        """See :class:`~jamcore.daemon.services.RemovalService`."""
+        await self.fake.note("standings", room)
+        row = checkpoint(self.fake.find(room))
+        newest = CheckpointStanding(checkpoint=row, kept_because=Blocker.NEWEST, detail="it is what the rooms come back from")
+        if not room.startswith("many"):
+            return (newest,)
+        older = [row.model_copy(update={"id": UUID(int=row.id.int - number), "generation": 2 - number}) for number in (1, 2)]
+        removed = CheckpointStanding(checkpoint=older[1], kept_because=Blocker.REMOVED, removed_at=AT)
+        return (newest, CheckpointStanding(checkpoint=older[0]), removed)
+
+    async def plan(self, question: RemovalQuestion) -> RemovalPlan:
+        """See :class:`~jamcore.daemon.services.RemovalService`."""
+        await self.fake.note("plan_removal", question)
+        evidence = _evidence(question.checkpoints)
+        return RemovalPlan(evidence=evidence, digest="" if evidence.blocked else evidence.content_digest())
+
+    async def remove(self, request: RemovalRequest) -> RemovalResult:
+        """See :class:`~jamcore.daemon.services.RemovalService`."""
+        await self.fake.note("remove_checkpoints", request)
+        evidence = _evidence(request.checkpoints)
+        if evidence.content_digest() != request.confirmed:
+            raise RemovalRefusedError(host=str(HOST), problem="what would be removed is no longer what was confirmed")
+        chosen = tuple(item.checkpoint_id for item in evidence.items)
+        return RemovalResult(id=request.id, host_id=HOST, checkpoints=chosen, bytes_freed=evidence.bytes_freed)
+
+
+def _evidence(refs: tuple[str, ...]) -> RemovalEvidence:
+    blocked = any(ref.startswith("bad") for ref in refs)
+    items = [
+        Retention(
+            checkpoint_id=UUID(int=100 + number),
+            generation=number + 1,
+            blocker=Blocker.CORRUPT if ref.startswith("bad") else None,
+            detail="its pack is gone \x1b[2J" if ref.startswith("bad") else "",
+            bytes_freed=0 if blocked else 4096,
+            bytes_stay=0 if blocked else 1024,
+        )
+        for number, ref in enumerate(refs)
+    ]
+    freed = sum(item.bytes_freed for item in items)
+    stay = sum(item.bytes_stay for item in items)
+    return RemovalEvidence(host_id=HOST, items=tuple(items), bytes_freed=freed, bytes_stay=stay, bytes_copied=stay)
