@@ -36,7 +36,7 @@ from jamcore.domain.sessions import Agent, HostState, Room, RuntimeHost, Runtime
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.store import Repos, Store, open_store
 from jamcore.system.files import Files
-from jamcore.system.ids import SystemIds
+from jamcore.system.ids import IdSource, SystemIds
 
 T = TypeVar("T")
 VERSION = "1.0.0"
@@ -73,12 +73,12 @@ class TestStore:
 
     __test__ = False
 
-    def __init__(self, store: Store, host: RuntimeHost, clock: FakeClock) -> None:
+    def __init__(self, store: Store, host: RuntimeHost, clock: FakeClock, name: str = "") -> None:
         self._store = store
         self._host = host
         self.fails: Exception | None = None
-        agent = Agent(id=host.agent_id, name="agent", provider=host.provider, created_at=clock.now())
-        self.room = Room(id=host.id, name="room", agent_id=agent.id, created_at=clock.now())
+        agent = Agent(id=host.agent_id, name=f"agent{name}", provider=host.provider, created_at=clock.now())
+        self.room = Room(id=host.id, name=f"room{name}", agent_id=agent.id, created_at=clock.now())
         self.now(lambda repos: (repos.agents.insert(agent), repos.hosts.insert(host), repos.rooms.insert(self.room)))
 
     async def transact(self, work: Callable[[Repos], T], /) -> T:
@@ -140,12 +140,13 @@ class World:
         bounds: Bounds | None = None,
         captures: CaptureList = LOGS,
         plan: ActivationPlan = PLAN,
+        name: str = "",
     ) -> None:
         self.app, self.clock, self.bounds, self.captures, self.plan = app, clock, bounds, captures, plan
-        self.ids = SystemIds()
+        self.ids: IdSource = SystemIds()
         self.files = CountingFiles()
-        self.host = host or new_host(store.fence.daemon_id, clock)
-        self.store = TestStore(store, self.host, clock)
+        self.host = host or new_host(store.fence.daemon_id, clock, name)
+        self.store = TestStore(store, self.host, clock, name)
         self.session = self.add_session("thread-1")
         self.state = self.app / layout.provider_state(self.host.id, "probe")
         self.home = self.app / layout.guest_disk(self.host.id)
@@ -287,7 +288,7 @@ class World:
         )
 
 
-def new_host(daemon_id: UUID, clock: FakeClock) -> RuntimeHost:
+def new_host(daemon_id: UUID, clock: FakeClock, name: str = "") -> RuntimeHost:
     ids = SystemIds()
     return RuntimeHost(
         id=ids.uuid(),
@@ -295,7 +296,7 @@ def new_host(daemon_id: UUID, clock: FakeClock) -> RuntimeHost:
         provider="probe",
         engine="none",
         cell=SHARED_CELL,
-        sandbox="jam-1",
+        sandbox=f"jam-1{name}",
         plan_json="{}",
         state=HostState.ACTIVE,
         daemon_id=daemon_id,
