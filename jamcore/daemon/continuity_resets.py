@@ -275,7 +275,7 @@ def _workspace(session: UUID, repos: Repos) -> SessionWorkspace:
 
 
 def _not_down(host: RuntimeHost) -> str:
-    if host.state is HostState.PARKED:
+    if host.state in (HostState.PARKED, HostState.PROVISIONING):
         return ""
     if host.state is HostState.ARCHIVED:
         return "its conversations were started afresh already"

@@ -66,12 +66,14 @@ def apply_reset(repos: Repos, reset: ContinuityReset, said: Mapping[UUID, str], 
         now: The time.
         fence: Who owns the new rows.
     """
-    if repos.hosts.get(reset.source_host_id).state is HostState.ARCHIVED:
+    source = repos.hosts.get(reset.source_host_id)
+    if source.state is HostState.ARCHIVED:
         return ()
     for each in reset.sessions:
         _retire(repos, each)
-    repos.hosts.move(reset.source_host_id, HostState.ARCHIVED)
-    source = repos.hosts.get(reset.source_host_id)
+    if source.state is not HostState.PARKED:
+        repos.hosts.move(source.id, HostState.PARKED)  # one that never came up
+    repos.hosts.move(source.id, HostState.ARCHIVED)
     plan = Plan.model_validate_json(reset.plan_json)
     repos.hosts.insert(
         RuntimeHost(
