@@ -7,7 +7,7 @@ A benchmark of a capture with a changed database needs four lines::
     capture = CaptureList(entries=(*others, CaptureEntry(pattern="chat.db", kind=CaptureKind.DATABASE)))
     made.change_one(); await broker.capture(..., capture_list=capture, databases=host_databases(home))
 
-:func:`host_databases` runs the helper as a child of the caller, with the limits and the program of a sandbox, and nothing of its confinement.
+:func:`host_databases` runs the helper as a child of the caller: with the program and the limits that it has in a sandbox, and without one.
 """
 
 from __future__ import annotations

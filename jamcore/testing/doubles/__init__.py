@@ -15,6 +15,7 @@ Providers (:mod:`jamcore.testing.doubles.providers`); each bad one differs from 
 - ``NoContinuityHooksProvider``: promises continuity without declaring it. ``NoCredentialHookProvider``: a credential without its hook.
 - ``EscapingProvider``: paths that leave their roots. ``LeakingProvider``: puts a secret-like name into the guest's environment.
 
+- ``NotebookProvider`` (:mod:`jamcore.testing.doubles.notebook`): a real one, whose program keeps its conversations in a database.
 - ``ColdProvider``: needs a sandbox before its runtime's context is entered.
 
 Policies (:mod:`jamcore.testing.doubles.policies`): ``CountingPolicy`` wraps every contribution, ``AnsweringPolicy`` answers instead.

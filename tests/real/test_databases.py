@@ -1,0 +1,136 @@
+"""A provider that keeps its conversation in a database of the guest's home, under a real daemon and in a real sandbox (CONT-5)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from jamcore.control.client import JamClient
+from jamcore.domain import layout
+from jamcore.domain.continuity import EntryKind
+from jamcore.domain.requests import RoomRequest, RoomView
+from jamcore.domain.sessions import TurnState
+from jamcore.testing.daemon import DaemonChild, parked, running_daemon
+from jamcore.testing.doubles.notebook import DATABASE
+from jamcore.testing.guards import kill
+from jamcore.testing.rooms import ask, new_id, refused, said_in_room
+
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("bubblewrap"), pytest.mark.guarantee("CONT-5")]
+
+ENTRY_POINTS = "[jam.providers]\nnotebook = jamcore.testing.doubles.notebook:NotebookProvider\n"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A directory in which the double is installed as a plugin."""
+    info = tmp_path / "site" / "notebook-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: notebook\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    return tmp_path / "site"
+
+
+@pytest.fixture
+async def daemon(app: Path, tmp_path: Path, site: Path) -> DaemonChild:
+    """A daemon that knows the double, not started."""
+    path = os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))
+    return DaemonChild(app, environment={"PYTHONPATH": path}, private=tmp_path / "private")
+
+
+@pytest.fixture
+async def client(daemon: DaemonChild) -> AsyncIterator[JamClient]:
+    """The client of that daemon, which runs."""
+    async with running_daemon(daemon) as running_client:
+        yield running_client
+
+
+async def notebook(client: JamClient) -> RoomView:
+    """Open a room."""
+    return await client.create_room(RoomRequest(id=new_id(), provider="notebook"))
+
+
+async def answers(client: JamClient, room: RoomView) -> list[str]:
+    """Return what the provider said, oldest first: each time the whole conversation."""
+    events = [event.payload async for event in client.events(str(room.room.id), after=0, follow=False)]
+    return [payload.text for payload in events if payload.kind == "message"]
+
+
+def home(app: Path, room: RoomView) -> Path:
+    """Return the guest's home as it lies on the host."""
+    return app / layout.guest_disk(room.host.id) / "home"
+
+
+@pytest.mark.guarantee("CONT-1", "CONT-11")
+async def test_everything_gone_and_the_conversation_is_there(client: JamClient, app: Path) -> None:
+    """Each turn is captured from the log that was never moved into the database; a home without a file of it resumes exactly."""
+    room = await notebook(client)
+    for text in ("one", "two"):
+        assert (await ask(client, room, text)).state is TurnState.CAPTURED
+    await client.stop(str(room.room.id))
+    shutil.rmtree(home(app, room) / ".notebook")
+    shutil.rmtree(home(app, room) / ".jam-databases")
+    assert (await ask(client, room, "three")).state is TurnState.CAPTURED
+    assert (await answers(client, room))[-1] == "one | two | three"
+    (resumed,) = [detail for code, detail in await said_in_room(client, room) if code == "session.resumed"]
+    assert "restored from the last checkpoint" in resumed
+    newest = (await client.checkpoints(str(room.room.id)))[0]
+    (entry,) = (await client.checkpoint(str(newest.id))).entries
+    assert (entry.path, entry.kind) == (f"~/{DATABASE}", EntryKind.DATABASE)
+
+
+@pytest.mark.guarantee("CONT-11")
+async def test_an_orderly_stop_resumes_from_the_live_database(client: JamClient) -> None:
+    """The final checkpoint holds what is there, so it is left alone."""
+    room = await notebook(client)
+    await ask(client, room, "one")
+    await client.stop(str(room.room.id))
+    await ask(client, room, "two")
+    assert (await answers(client, room))[-1] == "one | two"
+    (resumed,) = [detail for code, detail in await said_in_room(client, room) if code == "session.resumed"]
+    assert "its live state extends the last checkpoint" in resumed
+
+
+@pytest.mark.guarantee("CONT-8", "CONT-11")
+async def test_a_sandbox_that_died_is_started_for_its_final_checkpoint_alone(client: JamClient, daemon: DaemonChild) -> None:
+    """What a resume changed is in no checkpoint yet: every process is killed, and the checkpoint is made all the same."""
+    room = await notebook(client)
+    ref = str(room.room.id)
+    await ask(client, room, "one")
+    await client.stop(ref)
+    before = len(await client.checkpoints(ref))
+    await client.resume(ref)
+    kill(daemon.family())
+    await parked(client, ref)
+    assert len(await client.checkpoints(ref)) == before + 1
+    assert not daemon.family()
+    assert (await ask(client, room, "two")).state is TurnState.CAPTURED
+    assert (await answers(client, room))[-1] == "one | two"
+
+
+async def test_a_database_that_was_damaged_since_is_refused_and_the_last_good_one_comes_back(client: JamClient, app: Path) -> None:
+    """The turn that damaged it is completed and never reads as safe; after the stop the last checkpoint is restored."""
+    room = await notebook(client)
+    await ask(client, room, "one")
+    await client.stop(str(room.room.id))
+    (home(app, room) / DATABASE).write_bytes(b"no database any more" * 400)
+    await ask(client, room, "two")
+    assert (await answers(client, room))[-1] == "one | two"
+
+
+@pytest.mark.guarantee("CONT-1", "CONT-7")
+async def test_a_damaged_page_of_the_checkpoint_starts_nothing(client: JamClient, app: Path) -> None:
+    """It is found before the sandbox, and so before the provider, is started."""
+    room = await notebook(client)
+    await ask(client, room, "one")
+    await client.stop(str(room.room.id))
+    for pack in (app / layout.packs(room.host.id)).glob("*.pack"):
+        data = bytearray(pack.read_bytes())
+        data[len(data) // 2] ^= 1
+        pack.write_bytes(data)
+    with refused("continuity.refused"):
+        await ask(client, room, "two")
+    assert await answers(client, room) == ["one"]
