@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 _INSTALL = "Run `jam provider install {provider}`."
 _CREDENTIAL = "Run `jam credential set {credential}`: it asks for the key and keeps it in the daemon. Then repeat the command."
+_INSPECT = "Nothing was changed or deleted. See the evidence, and how to go on with a new conversation: jam continuity inspect {room}"
+_LOST = ("continuity.refused", "continuity.resume_failed", "continuity.reset_unfinished")
 
 
 def hint_of(error: JamError) -> str:
@@ -18,6 +20,10 @@ def hint_of(error: JamError) -> str:
         return _INSTALL.format_map(context)
     if error.code == "credential.missing" and context.get("credential"):
         return _CREDENTIAL.format_map(context)
+    if error.code in _LOST and context.get("room"):
+        import shlex  # late: what ends well needs none
+
+        return _INSPECT.format(room=shlex.quote(context["room"]))
     if error.code == "conflict.changed_record" and context.get("kind") == "room":
         # The command line makes a new id for each request, so what is taken can only be the name.
         return "Choose another name; `jam ls` lists those that are taken."

@@ -83,8 +83,8 @@ def observation_of(
     )
 
 
-def require_success(observation: Observation) -> None:
-    """Accept a stored observation of success.
+def require_success(observation: Observation, *, room: str = "") -> None:
+    """Accept a stored observation of success; ``room`` is the name by which a person knows the session.
 
     Raises:
         ResumeFailedError: The provider came back as somebody else, or not at all.
@@ -94,4 +94,5 @@ def require_success(observation: Observation) -> None:
             session=str(observation.session_id),
             expected=observation.expected_identity,
             reported=observation.reported_identity or observation.detail or "nothing",
+            room=room,
         )

@@ -238,6 +238,7 @@ class ContinuityRefusedError(RefusalError):
     session: str
     failure: str
     detail: str
+    room: str = ""
 
 
 @dataclass(eq=False)
@@ -253,6 +254,7 @@ class ResumeFailedError(RefusalError):
     session: str
     expected: str
     reported: str
+    room: str = ""
 
 
 @dataclass(eq=False)

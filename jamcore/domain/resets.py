@@ -228,3 +228,4 @@ class ResetUnfinishedError(RefusalError):
 
     host: str
     reset: str
+    room: str = ""

@@ -70,7 +70,7 @@ class HostContinuity:
         try:
             await self._activate(seat, may_restore=may_restore)
         except ContinuityRefusedError as refused:
-            refused.session = f"{seat.said_as} (session {seat.session.id})"
+            refused.session, refused.room = f"{seat.said_as} (session {seat.session.id})", seat.room_name
             raise
 
     async def _activate(self, seat: Seat, *, may_restore: bool) -> None:
@@ -156,7 +156,7 @@ class HostContinuity:
             detail=detail,
         )
         await self.observer.record(observation)
-        require_success(observation)
+        require_success(observation, room=seat.room_name)
         row = await self.store.read(lambda repos: repos.checkpoints.get(checkpoint))
         await self.feed.append(seat.room_id, None, [_resumed(reported, placement, row.generation)])
 
