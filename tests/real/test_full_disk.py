@@ -223,11 +223,48 @@ async def test_a_checkpoint_on_a_full_disk(disk: SmallDisk, full_daemon: DaemonC
         assert not (await client.room(ref)).live
         assert not full_daemon.family(), "its sandbox runs on"
         disk.free()
+        if (await client.room(ref)).safety.unsaved is not None:
+            await client.stop(ref)  # the last checkpoint is made now
         await client.resume(ref)
         third = next(t for t in await client.turns(ref) if t.id == held.id)
         assert third.state in (TurnState.CAPTURED, TurnState.CUT, TurnState.INTERRUPTED), third
         await remembers(client, model, room, "first", "second")
         assert "session.resumed" in [code for code, _ in await said_in_room(client, room)]
+
+
+@pytest.mark.guarantee("CONT-8")
+async def test_a_last_checkpoint_on_a_full_disk_is_made_later(disk: SmallDisk, full_daemon: DaemonChild) -> None:
+    """The room says so, does not start before it was made, in the daemon's next life either, and has lost nothing."""
+    async with model_with() as model, running_daemon(full_daemon) as client:
+        room = await client.create_room(managed("codex", model.base_url))
+        ref = str(room.room.id)
+        assert (await ask(client, room, "first")).state is TurnState.CAPTURED
+        await client.stop(ref)
+        await client.resume(ref)
+        (log,) = (disk.root / layout.provider_state(room.host.id, "codex")).rglob("rollout-*.jsonl")
+        log.with_name("rollout-large.jsonl").write_text(os.urandom(2 * MIB).hex())
+        disk.fill()
+        stopped = await client.stop(ref)
+        assert (stopped.room.live, stopped.checkpoint) == (False, None)
+        assert (await client.room(ref)).safety.unsaved is not None
+        for again in (client.resume, client.stop):
+            with pytest.raises(JamError) as refusal:
+                await again(ref)
+            assert refusal.value.code in ("continuity.unsaved", "store.full"), refusal.value
+        await lives(client, full_daemon)
+        disk.free()
+        with refused("continuity.unsaved"):
+            await client.resume(ref)
+        await to_thread.run_sync(full_daemon.stop)
+        full_daemon.start()
+        await full_daemon.up()
+        with refused("continuity.unsaved"):
+            await client.resume(ref)
+        settled = (await client.stop(ref)).settled
+        assert settled is not None
+        assert settled.settlement == "checkpoint"
+        await client.resume(ref)
+        await remembers(client, model, room, "first")
 
 
 async def test_a_change_request_on_a_full_disk(disk: SmallDisk, full_daemon: DaemonChild) -> None:
