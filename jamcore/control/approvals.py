@@ -41,11 +41,11 @@ class ApprovalClient:
 
     async def get(self, ref: str) -> Approval:
         """Return one."""
-        return await self._ask(Approval, f"/v1/approvals/{_quoted(ref)}")
+        return await self._ask(Approval, f"/v1/approvals/{quoted(ref)}")
 
     async def decide(self, ref: str, request: DecisionRequest) -> Approval:
         """Answer one; the request's id makes a retry exact."""
-        return await self._change(Approval, "POST", f"/v1/approvals/{_quoted(ref)}/decision", request)
+        return await self._change(Approval, "POST", f"/v1/approvals/{quoted(ref)}/decision", request)
 
     async def rules(self) -> tuple[ApprovalRule, ...]:
         """List what people allowed for good, newest first."""
@@ -53,10 +53,15 @@ class ApprovalClient:
 
     async def remove_rule(self, ref: str) -> ApprovalRule:
         """Remove a rule and return what it was."""
-        return await self._change(ApprovalRule, "DELETE", f"/v1/approval-rules/{_quoted(ref)}")
+        return await self._change(ApprovalRule, "DELETE", f"/v1/approval-rules/{quoted(ref)}")
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return a part of a path.
+
+    Raises:
+        InvalidInputError: It cannot be sent.
+    """
     try:
         return quote(text, safe="")
     except UnicodeEncodeError as error:

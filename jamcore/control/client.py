@@ -6,13 +6,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from types import MappingProxyType
 from typing import TypeVar
-from urllib.parse import quote
 from uuid import UUID
 
 import anyio
 from pydantic import ValidationError
 
-from jamcore.control.approvals import ApprovalClient
+from jamcore.control.approvals import ApprovalClient, quoted
 from jamcore.control.failures import (
     ConnectionDroppedError,
     DaemonOtherVersionError,
@@ -23,6 +22,7 @@ from jamcore.control.failures import (
     StreamCutError,
 )
 from jamcore.control.reach import Reach
+from jamcore.control.removals import RemovalClient
 from jamcore.control.schemas import (
     Accepted,
     CellList,
@@ -33,7 +33,6 @@ from jamcore.control.schemas import (
     ErrorBody,
     ProviderList,
     RoomList,
-    StandingList,
     StreamEnd,
     TurnList,
 )
@@ -75,7 +74,6 @@ from jamcore.domain.requests import (
     TurnRequest,
 )
 from jamcore.domain.resets import ContinuityView, StartFreshRequest, StartFreshResult
-from jamcore.domain.retention import CheckpointStanding, RemovalPlan, RemovalQuestion, RemovalRequest, RemovalResult
 from jamcore.domain.sessions import Turn
 
 R = TypeVar("R", bound=Record)
@@ -97,6 +95,7 @@ class JamClient:
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
         self.approvals = ApprovalClient(self._ask, self._change)
+        self.removals = RemovalClient(self._ask, self._change)
         """What agents ask to do, and the answers."""
 
     # ---------------------------------------------------------------------------------------------------- the daemon itself
@@ -129,11 +128,11 @@ class JamClient:
 
     async def install(self, provider: str) -> InstalledToolchain:
         """Install a provider's pinned program. Idempotent."""
-        return await self._change(InstalledToolchain, "POST", f"/v1/providers/{_quoted(provider)}/install")
+        return await self._change(InstalledToolchain, "POST", f"/v1/providers/{quoted(provider)}/install")
 
     async def install_progress(self, provider: str) -> InstallProgress:
         """Ask how far an installation is."""
-        return await self._ask(InstallProgress, f"/v1/providers/{_quoted(provider)}/install")
+        return await self._ask(InstallProgress, f"/v1/providers/{quoted(provider)}/install")
 
     async def credentials(self) -> tuple[CredentialRow, ...]:
         """List credentials by name."""
@@ -141,11 +140,11 @@ class JamClient:
 
     async def set_credential(self, name: str, value: str) -> CredentialRow:
         """Keep a credential in the daemon."""
-        return await self._change(CredentialRow, "PUT", f"/v1/credentials/{_quoted(name)}", SecretValue(value=value))
+        return await self._change(CredentialRow, "PUT", f"/v1/credentials/{quoted(name)}", SecretValue(value=value))
 
     async def forget_credential(self, name: str) -> None:
         """Forget a credential."""
-        await self._change(Accepted, "DELETE", f"/v1/credentials/{_quoted(name)}")
+        await self._change(Accepted, "DELETE", f"/v1/credentials/{quoted(name)}")
 
     # ----------------------------------------------------------------------------------------------------------------- rooms
 
@@ -219,27 +218,15 @@ class JamClient:
 
     async def checkpoint(self, ref: str) -> CheckpointView:
         """Return one generation with what it holds."""
-        return await self._ask(CheckpointView, f"/v1/checkpoints/{_quoted(ref)}")
+        return await self._ask(CheckpointView, f"/v1/checkpoints/{quoted(ref)}")
 
     async def verify_checkpoint(self, ref: str) -> CheckpointVerdict:
         """Read one generation whole and say whether it is sound."""
-        return await self._ask(CheckpointVerdict, f"/v1/checkpoints/{_quoted(ref)}/verify")
+        return await self._ask(CheckpointVerdict, f"/v1/checkpoints/{quoted(ref)}/verify")
 
     async def diff_checkpoints(self, older: str, newer: str) -> CheckpointDiff:
         """Return what lies between two generations of one host."""
-        return await self._ask(CheckpointDiff, f"/v1/checkpoints/{_quoted(older)}/diff/{_quoted(newer)}")
-
-    async def checkpoint_standings(self, ref: str) -> tuple[CheckpointStanding, ...]:
-        """List the generations of a room's host, newest first, with what keeps each."""
-        return (await self._ask(StandingList, _room(ref, "checkpoints/standings"))).items
-
-    async def plan_removal(self, question: RemovalQuestion) -> RemovalPlan:
-        """Return what the removal of these checkpoints' payload would free; everything that goes is read, which takes its time."""
-        return await self._change(RemovalPlan, "POST", "/v1/checkpoint-removals/plan", question)
-
-    async def remove_checkpoints(self, request: RemovalRequest) -> RemovalResult:
-        """Remove it; the request confirms the plan by its digest."""
-        return await self._change(RemovalResult, "POST", "/v1/checkpoint-removals", request)
+        return await self._ask(CheckpointDiff, f"/v1/checkpoints/{quoted(older)}/diff/{quoted(newer)}")
 
     async def reconcile(self) -> Reconciliation:
         """Look at all sandboxes and markers now."""
@@ -247,11 +234,11 @@ class JamClient:
 
     async def inspect_override(self, ref: str) -> OverrideView:
         """Return the evidence about a host whose sandbox may have lost its proof."""
-        return await self._ask(OverrideView, f"/v1/hosts/{_quoted(ref)}/override")
+        return await self._ask(OverrideView, f"/v1/hosts/{quoted(ref)}/override")
 
     async def override(self, ref: str, request: OverrideRequest) -> OverrideResult:
         """Remove that sandbox; the request confirms the evidence by its digest."""
-        return await self._change(OverrideResult, "POST", f"/v1/hosts/{_quoted(ref)}/override", request)
+        return await self._change(OverrideResult, "POST", f"/v1/hosts/{quoted(ref)}/override", request)
 
     async def inspect_continuity(self, ref: str) -> ContinuityView:
         """Return the evidence about a room's host: can its conversations be brought back?"""
@@ -269,7 +256,7 @@ class JamClient:
 
     async def run(self, ref: str) -> RunView:
         """Return a run."""
-        return await self._ask(RunView, f"/v1/runs/{_quoted(ref)}")
+        return await self._ask(RunView, f"/v1/runs/{quoted(ref)}")
 
     async def build_change(self, ref: str, identifier: UUID) -> ChangeRequest:
         """Build a change request from the work tree as it is now."""
@@ -285,15 +272,15 @@ class JamClient:
 
     async def change(self, ref: str) -> ChangeView:
         """Return one change request with its patch."""
-        return await self._ask(ChangeView, f"/v1/changes/{_quoted(ref)}")
+        return await self._ask(ChangeView, f"/v1/changes/{quoted(ref)}")
 
     async def accept_change(self, ref: str, request: AcceptRequest) -> ChangeDecision:
         """Put the reviewed bytes on a branch."""
-        return await self._change(ChangeDecision, "POST", f"/v1/changes/{_quoted(ref)}/accept", request)
+        return await self._change(ChangeDecision, "POST", f"/v1/changes/{quoted(ref)}/accept", request)
 
     async def reject_change(self, ref: str, request: RejectRequest) -> ChangeDecision:
         """Refuse a change request, and tell the agent why if the request says so."""
-        return await self._change(ChangeDecision, "POST", f"/v1/changes/{_quoted(ref)}/reject", request)
+        return await self._change(ChangeDecision, "POST", f"/v1/changes/{quoted(ref)}/reject", request)
 
     # -------------------------------------------------------------------------------------------------------------- the exchange
 
@@ -409,12 +396,5 @@ def _encoded(body: Record | None) -> bytes:
         raise InvalidInputError(field="body", problem="holds characters that are no valid Unicode") from error
 
 
-def _quoted(text: str) -> str:
-    try:
-        return quote(text, safe="")
-    except UnicodeEncodeError as error:
-        raise InvalidInputError(field="ref", problem="holds characters that are no valid Unicode") from error
-
-
 def _room(ref: str, part: str = "") -> str:
-    return f"/v1/rooms/{_quoted(ref)}" + (f"/{part}" if part else "")
+    return f"/v1/rooms/{quoted(ref)}" + (f"/{part}" if part else "")

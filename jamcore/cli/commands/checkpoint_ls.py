@@ -17,7 +17,7 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
     """
 
     async def work(session: Session) -> Exit:
-        found = await session.client().checkpoint_standings(room)
+        found = await session.client().removals.standings(room)
         if session.output.json:
             session.output.document(found)
             return Exit.OK

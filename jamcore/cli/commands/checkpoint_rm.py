@@ -52,14 +52,14 @@ def command(
             raise InvalidInputError(field="CHECKPOINT", problem="name checkpoints, or a room with --room")
         if room is not None:
             made_before = None if older_than is None else datetime.now(UTC) - timedelta(days=older_than)
-            standings = (await client.checkpoint_standings(room))[keep:]
+            standings = (await client.removals.standings(room))[keep:]
             refs = tuple(str(each.checkpoint.id) for each in standings if _may_go(each, made_before))
             if not refs:
                 output.note("Nothing may go: jam checkpoint ls says what keeps each.")
                 return Exit.OK
         if confirm is None:
             with output.ticker.during("reading what would go"):
-                plan = await client.plan_removal(RemovalQuestion(checkpoints=refs))
+                plan = await client.removals.plan(RemovalQuestion(checkpoints=refs))
             if output.json:
                 output.document(plan)
             else:
@@ -67,7 +67,7 @@ def command(
             return Exit.OK
         with output.ticker.during("removing the checkpoints"):
             request = RemovalRequest(id=session.ids.uuid(), checkpoints=refs, confirmed=_digest(confirm))
-            done = await client.remove_checkpoints(request)
+            done = await client.removals.remove(request)
         if output.json:
             output.document(done)
         else:

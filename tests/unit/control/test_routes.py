@@ -189,10 +189,10 @@ async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
     assert (await client.checkpoint(str(kept.id))).checkpoint == kept
     assert (await client.verify_checkpoint(str(kept.id))).sound
     assert (await client.diff_checkpoints(str(kept.id), "a/b")).total == 3
-    assert (await client.checkpoint_standings("my room/50%"))[0].checkpoint == kept
-    plan = await client.plan_removal(RemovalQuestion(checkpoints=(str(kept.id),)))
+    assert (await client.removals.standings("my room/50%"))[0].checkpoint == kept
+    plan = await client.removals.plan(RemovalQuestion(checkpoints=(str(kept.id),)))
     removal = RemovalRequest(id=TURN, checkpoints=(str(kept.id),), confirmed=plan.digest)
-    assert (await client.remove_checkpoints(removal)).bytes_freed == plan.evidence.bytes_freed
+    assert (await client.removals.remove(removal)).bytes_freed == plan.evidence.bytes_freed
     accepting = AcceptRequest(id=CHANGE, patch_sha256="a" * 64, branch="b/ü")
     accepted = await client.accept_change(str(CHANGE), accepting)
     assert (accepted.verdict, accepted.branch) == (Verdict.ACCEPTED, "b/ü")
