@@ -20,7 +20,7 @@ def standing(found: SessionInspection, *, ahead: str = "") -> tuple[str, str]:
     if (unsaved := found.room.safety.unsaved) is not None:
         return f"Its last checkpoint failed ({unsaved.problem}), so it does not start. Next: jam room stop {name}", "red"
     if failure := _refusal(found):
-        return f"It cannot be brought back ({failure}); nothing was changed. Next: jam session inspect {name}", "red"
+        return f"It cannot be brought back ({failure}); nothing was changed. Next: jam continuity inspect {name}", "red"
     kept = newest(found)
     if found.room.session.provider_identity is None:
         return f"No conversation yet; the first message begins it.{files}", "dim"

@@ -47,6 +47,8 @@ class LastCheckpoints:
             HostUnsavedError: It failed again, and that was not accepted.
             JamError: It cannot be said whether something runs in the sandbox; what could not be recorded.
         """
+        if await self._unsaved.of(host) is None:
+            return None, None  # nobody is kept waiting for a host that comes up
         async with self._pool.kept_down(host):
             await self._pool.ended(host)
             unsaved = await self._unsaved.of(host)

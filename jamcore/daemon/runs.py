@@ -112,8 +112,8 @@ class Runs:
 
     async def _park(self, run: Run) -> None:
         """Park the room, unless a person went on in it meanwhile: their turn is not the run's to interrupt."""
-        last = (await self._rooms.get(str(run.room_id))).last_turn
-        if last is None or last.id == run.turn_id:
+        view = await self._rooms.get(str(run.room_id))
+        if view.live and (view.last_turn is None or view.last_turn.id == run.turn_id):
             await self._rooms.stop(str(run.room_id))
 
     async def _build(self, run: Run) -> SessionNotice:

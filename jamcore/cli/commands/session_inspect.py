@@ -6,7 +6,7 @@ from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
 from jamcore.cli.output import Output
-from jamcore.cli.views import moment, show_checkpoints, show_turns
+from jamcore.cli.views import moment, show_checkpoints, show_trouble, show_turns
 from jamcore.domain.continuity import why_refused
 from jamcore.domain.requests import SessionInspection
 
@@ -32,6 +32,7 @@ def _show(output: Output, found: SessionInspection) -> None:
         output.line(f"A start would be: {decision.outcome}{failure}", "red" if decision.failure else "green")
         if why := why_refused(decision):
             output.line(why)
+    show_trouble(output, found.room)
     output.line("\nCheckpoints", "bold")
     show_checkpoints(output, found.checkpoints)
     output.line("\nResumes", "bold")

@@ -329,7 +329,7 @@ def test_how_the_conversation_stands_is_said() -> None:
     for refused in (inspection(failure=ContinuityFailure.CORRUPT), inspection(outcome=badly)):
         text, style = standing(refused)
         assert style == "red"
-        assert text.endswith("Next: jam session inspect r")
+        assert text.endswith("Next: jam continuity inspect r")
     assert "(corrupt)" in standing(inspection(failure=ContinuityFailure.CORRUPT))[0]
     assert "(the last resume failed)" in standing(inspection(outcome=badly))[0]
 

@@ -68,13 +68,14 @@ async def test_the_room_says_so(tmp_path: Path) -> None:
             )
         )
         unused = cast("Any", None)
-        pool = cast("Any", SimpleNamespace(get=lambda _host, _session: None))
+        pool = cast("Any", SimpleNamespace(get=lambda _host, _session: None, capture_trouble=lambda _host: None))
         resolver = cast("Any", SimpleNamespace(engines=SimpleNamespace(isolation=lambda _name: "none")))
         rooms = Rooms(
             store=store,
             feed=unused,
             pool=pool,
             leases=leases,
+            last=cast("Any", SimpleNamespace(unwritten=lambda _host: None)),
             resolver=resolver,
             allocator=unused,
             provisioner=unused,
