@@ -121,7 +121,7 @@ async def differs(guest: GuestDatabases, wanted: Sequence[Database]) -> str | No
     try:
         async with guest.copying((), [one.path for one in wanted], wait_s=LOCKED_S, check=False) as copies:
             await copies.made()
-            live = {one.path: one.content for one in await stored(copies, _Digests(), guest.host)}
+            live = {one.path: one.content for one in await stored(copies, DigestsOnly(), guest.host)}
     except CaptureRefusedError as error:
         return f"{error.path}: {error.reason}"
     changed = next((one for one in wanted if live.get(one.path) != one.content), None)
@@ -148,7 +148,7 @@ async def restore(
     await guest.restore(wanted, content, patterns, restore_id)
 
 
-class _Digests:
+class DigestsOnly:
     """A sink that keeps nothing."""
 
     def put(self, unit: Unit, data: bytes) -> bytes:

@@ -37,6 +37,7 @@ RunHelper = Callable[[tuple[str, ...]], AbstractAsyncContextManager[GuestProcess
 
 LINE_BYTES = 10 << 10
 """Longest line of an answer: a path of 4096 bytes in hexadecimal, and some words."""
+PIECE_BYTES = 1 << 20
 _PLACE = "jamcore.continuity.guest.place"
 
 
@@ -248,9 +249,13 @@ class _Answers:
         return words
 
     async def taken(self, count: int) -> AsyncIterator[bytes]:
-        """Yield the next ``count`` bytes."""
+        """Yield the next ``count`` bytes, in pieces that are worth a way to another thread: a pipe gives 64 KiB at a time."""
         while count:
-            came = self._pending or await self._more()
+            pieces, held = [self._pending], len(self._pending)
+            while held < min(count, PIECE_BYTES):
+                pieces.append(await self._more())
+                held += len(pieces[-1])
+            came = b"".join(pieces)
             data, self._pending = came[:count], came[count:]
             count -= len(data)
             yield data
