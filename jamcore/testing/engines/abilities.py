@@ -10,10 +10,10 @@ import anyio
 import pytest
 
 from jamcore.domain.cells import Ability
-from jamcore.domain.sandboxes import EngineFailedError, SandboxGoneError, SandboxSpec
+from jamcore.domain.sandboxes import EngineFailedError, ExecSpec, SandboxGoneError, SandboxSpec
 from jamcore.engines.port import Engine, Freezes, HostView, Reaches
 from jamcore.testing.engines.base import REACH_PORT, EngineTests
-from jamcore.testing.engines.box import Box, eventually, read_until
+from jamcore.testing.engines.box import TEST_LIMIT_S, Box, eventually, finish, read_until
 from jamcore.testing.engines.checks import Topic, check
 from jamcore.testing.engines.lifecycle import count_for_ever
 
@@ -69,6 +69,23 @@ class FreezeTests(EngineTests):
             async with box.engine.frozen(box.name):
                 await anyio.sleep(60)
         assert (await box.run("echo", "warm")).text == "warm"
+
+    @pytest.mark.guarantee("CONT-5")
+    @check(Topic.FREEZE, "A database is copied while its writers stand still: by a program that does not.", Ability.FREEZE)
+    async def test_a_program_of_jams_own_runs_while_all_others_stand_still(self, box: Box) -> None:
+        """One that is asked for with ``while_frozen`` starts, reads, writes and ends in a frozen sandbox, and wakes nobody."""
+        assert isinstance(box.engine, Freezes)
+        count = box.work / "count"
+        helper = ExecSpec(argv=("sh", "-c", "read word; echo $word"), cwd="/", while_frozen=True)
+        async with box.started("sh", "-c", count_for_ever(box)):
+            await eventually(count.exists)
+            async with box.engine.frozen(box.name):
+                before = count.read_bytes()
+                with anyio.fail_after(TEST_LIMIT_S):
+                    ran = await finish(await box.engine.exec(box.name, helper), b"awake\n")
+                assert (ran.text, ran.status.ok) == ("awake", True)
+                assert count.read_bytes() == before
+            await eventually(lambda: count.read_bytes() != before)
 
     @check(Topic.FREEZE, "A person who stopped a program did not ask for it to go on at the next checkpoint.", Ability.FREEZE)
     async def test_what_stood_still_before_stands_still_after(self, box: Box) -> None:
