@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,11 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-from jamcore.continuity.content import read_blocks
-from jamcore.continuity.looking import Look
-from jamcore.continuity.objects import Kind
-from jamcore.continuity.packs import BlockDamagedError
-from jamcore.continuity.publish import CheckpointFailedError, Generations
+from jamcore.continuity.publish import CheckpointFailedError
 from jamcore.continuity.restore import is_half_restored
 from jamcore.domain.continuity import (
     Activation,
@@ -26,9 +21,11 @@ from jamcore.domain.continuity import (
     ContinuityRefusedError,
     ResumeSource,
 )
+from jamcore.domain.retention import RemovalRefusedError
 from jamcore.domain.sessions import TurnState
 from jamcore.journal.points import CrashPoints
-from jamcore.system.files import Files
+from tests.unit.continuity.crashing import CrashWith, Killed, KilledError, Tree, is_readable, read_back
+from tests.unit.continuity.removing import Removals
 
 if TYPE_CHECKING:
     from jamcore.domain.continuity import Checkpoint
@@ -37,52 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Run = Callable[[Callable[[], Awaitable[T]]], T]
-Tree = dict[str, bytes]
 CAPTURED = ("sessions", "archived", "config")
-
-
-class KilledError(Exception):
-    """Ends an action at a boundary, as a crash would."""
-
-
-class Ids:
-    """Ids in the order of their making, the same in every run."""
-
-    def __init__(self, host: int) -> None:
-        self._next = 0x0189_0000_0000_7000_8000_0000_0000_0000 + (host << 40)
-
-    def uuid(self) -> UUID:
-        """See :class:`~jamcore.system.ids.IdSource`."""
-        self._next += 1 << 80
-        return UUID(int=self._next)
-
-    def nonce(self) -> str:
-        """See :class:`~jamcore.system.ids.IdSource`."""
-        return "0" * 64
-
-
-class CrashWith:
-    """Kills at one boundary. What is on disk then is what a start finds, whatever an ending program would have tidied up."""
-
-    def __init__(self, point: str, directory: Path) -> None:
-        self._point = point
-        self._directory = directory
-        self._kept = directory.with_name("at-the-crash")
-        self.passed = False
-
-    def reach(self, point: str) -> None:
-        """Keep what is on disk, and raise at the boundary."""
-        if point == self._point and not self.passed:
-            self.passed = True
-            if self._directory.exists():
-                shutil.copytree(self._directory, self._kept, symlinks=True)
-            raise KilledError(point)
-
-    def apply(self) -> None:
-        """Put what was kept in place."""
-        if self.passed and self._kept.exists():
-            shutil.rmtree(self._directory)
-            self._kept.rename(self._directory)
 
 
 @dataclass
@@ -99,6 +51,8 @@ class Modelled:
     must_appear: set[UUID] = field(default_factory=set)
     lines: dict[UUID, bytes] = field(default_factory=dict)
     captured: dict[UUID, UUID] = field(default_factory=dict)
+    removed: set[UUID] = field(default_factory=set)
+    checked: object = None
     hurt: bool = False
     healed: UUID | None = None
     told: bool = False
@@ -229,6 +183,32 @@ class Modelled:
             assert self.resume() or self.hurt
         self.settle()
 
+    def remove(self, chosen: frozenset[int], point: str) -> None:
+        """Remove the payload of some checkpoints, perhaps the newest, as a person who confirms the plan; be killed, and start again.
+
+        What is refused changes nothing. What was begun is finished by the start.
+        """
+        rows = sorted(self.world.store.checkpoints.values(), key=lambda row: row.generation)
+        wanted = [row for number, row in enumerate(rows) if number in chosen]
+        crash = CrashWith(point, self.world.recovery)
+        self._restart(crash)
+        removals, before = Removals(self.world), self.published()
+        try:
+            plan = self._do(lambda: removals.plan(*wanted))
+            self._do(lambda: removals.run(removals.intent(plan)))
+        except KilledError:
+            crash.apply()
+        except RemovalRefusedError:
+            assert self.published() == before
+            assert {row.id for row in wanted} & {rows[-1].id, *self.removed} or self.hurt
+        except CheckpointCorruptError:
+            assert self.hurt
+        self._restart()
+        left = self._do(Removals(self.world).replay)
+        assert self.hurt or not left
+        self.removed = {row.checkpoint_id for row in Removals(self.world).rows.values() if row.removed_at is not None}
+        assert rows[-1].id not in self.removed, "the newest is what the rooms come back from"
+
     def look(self, *, fresh: bool) -> None:
         """Inspect: exactly what can be read back resumes, anything else is named. Whoever captures next knows of the damage."""
         if fresh:
@@ -248,16 +228,16 @@ class Modelled:
 
     def files(self) -> list[Path]:
         """Return what is published, packs and roots, oldest first."""
-        return [*self.world.packs, *sorted((self.world.recovery / "checkpoints").glob("*/complete.json"))]
+        shared = sorted((self.world.recovery / "packs").glob("*.shared"))
+        return [*self.world.packs, *shared, *sorted((self.world.recovery / "checkpoints").glob("*/complete.json"))]
 
     def published(self) -> Tree:
         """Return what is published, byte for byte, without packs that a crash left."""
-        kept = {str(row) for row in (*self.world.store.checkpoints, *self.must_appear)}
-        return {
-            str(path): path.read_bytes()
-            for path in self.files()
-            if (path.stem if path.suffix == ".pack" else path.parent.name) in kept
+        complete = {path.parent.name for path in self.files() if path.name == "complete.json"}
+        kept = {str(row) for row in self.world.store.checkpoints} | {
+            str(made) for made in self.must_appear if str(made) in complete
         }
+        return {str(path): path.read_bytes() for path in self.files() if _owner(path) in kept}
 
     def damage(self, which: int, where: int, bit: int) -> None:
         """Flip one bit of what is published; with ``bit`` 8, remove the file; with 9, cut it there."""
@@ -278,9 +258,17 @@ class Modelled:
     # -------------------------------------------------------------------------------------------------------- what holds
 
     def check(self) -> None:
-        """Hold everything against the model."""
-        rows, problems = self.world.store.checkpoints, {}
+        """Hold everything against the model; generations are read again when anything of them changed."""
+        rows = self.world.store.checkpoints
         assert rows.keys() <= self.trees.keys()
+        seen = [(path, status.st_ino, status.st_ctime_ns) for path in self.files() for status in (path.stat(),)], set(rows)
+        if seen != self.checked:
+            self._check_generations(rows)
+            self.checked = seen
+        self._check_turns(self.newest())
+
+    def _check_generations(self, rows: dict[UUID, Checkpoint]) -> None:
+        problems = {}
         for row in rows.values():
             try:
                 found = read_back(self.world, row)
@@ -288,11 +276,10 @@ class Modelled:
                 problems[row.id] = error.detail
             else:
                 assert found == self.trees[row.id], "verified and wrong"
-        assert self.hurt or not problems, "nobody damaged anything"
+        assert self.removed <= problems.keys(), "what was removed is not there"
+        assert self.hurt or problems.keys() <= self.removed, "nobody damaged anything"
         assert all(problems.values()), "found and not named"
         assert self.healed not in problems, "it was made after the damage had been found"
-        newest = self.newest()
-        self._check_turns(newest)
 
     def _check_turns(self, newest: Checkpoint | None) -> None:
         now = {turn.id: turn.checkpoint_id for turn in self.world.store.turns.values() if turn.state is TurnState.CAPTURED}
@@ -317,43 +304,25 @@ class Modelled:
         self.told = False
 
     def _do(self, work: Callable[[], Awaitable[T]]) -> T:
+        async def guarded() -> T:
+            try:
+                return await work()
+            except Killed as killed:
+                raise KilledError(str(killed)) from killed
+
         try:
-            return self.run(work)  # type: ignore[return-value]
+            return self.run(guarded)  # type: ignore[return-value]
         except CheckpointFailedError as error:
             raise AssertionError(f"the machine did not fail: {error}") from error
 
 
-def read_back(world: World, row: Checkpoint) -> Tree:
-    """Return all files of a generation as a new process reads them.
-
-    Raises:
-        CheckpointCorruptError: Anything of it is missing or damaged.
-    """
-    generations = Generations(world.app, Files())
-    look = Look(generations)
-    look.verify(world.host.id, row.id, row)
-    found: Tree = {}
-    with generations.blocks(world.host.id).reader() as source:
-        for path, entry in look.entries(world.host.id, row.id).items():
-            if entry.kind is Kind.FILE:
-                try:
-                    found[path.decode().removeprefix("home/")] = b"".join(read_blocks(source, entry.content))
-                except BlockDamagedError as error:
-                    raise AssertionError("verified and not readable") from error
-    return found
-
-
-def is_readable(world: World, row: Checkpoint) -> bool:
-    """Say whether a generation can be read back."""
-    try:
-        read_back(world, row)
-    except CheckpointCorruptError:
-        return False
-    return True
-
-
 def _cut(turn: UUID, repos: Repos) -> None:
     repos.turns.move(turn, TurnState.CUT)
+
+
+def _owner(path: Path) -> str:
+    """Return whose a published file is; a shared pack has its own name, and is nobody's."""
+    return path.parent.name if path.name == "complete.json" else path.stem if path.suffix == ".pack" else path.name
 
 
 def _logs(tree: Tree) -> bytes:

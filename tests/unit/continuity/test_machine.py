@@ -1,4 +1,4 @@
-"""Any history of turns, checkpoints, crashes, restores and damage, found by Hypothesis, against a model (CONT-1, CONT-4, CONT-11).
+"""Any history of turns, checkpoints, crashes, restores, removals and damage, found by Hypothesis (CONT-1, CONT-4, CONT-11, WS-9).
 
 More of it: ``pytest tests/unit/continuity/test_machine.py --hypothesis-profile=long``.
 """
@@ -19,11 +19,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from jamcore.continuity.deletion import REMOVAL_POINTS
 from jamcore.continuity.publish import POINTS
 from jamcore.continuity.restore import RESTORE_POINTS
 from jamcore.domain.continuity import ActivationPlan
 from tests.unit.continuity.conftest import World
-from tests.unit.continuity.model import Ids, Modelled
+from tests.unit.continuity.crashing import Ids
+from tests.unit.continuity.model import Modelled
 
 if TYPE_CHECKING:
     from tests.unit.continuity.conftest import MakeWorld
@@ -162,6 +164,12 @@ class ContinuityMachine(RuleBasedStateMachine):
         """The daemon is killed at a boundary of a restore, if one is needed."""
         self.hosts[host].crash_in_restore(point)
 
+    @rule(host=HOSTS, chosen=st.frozensets(st.integers(0, 8), min_size=1, max_size=5), point=st.sampled_from(("", *REMOVAL_POINTS)))
+    def remove_payloads(self, host: int, chosen: frozenset[int], point: str) -> None:
+        """A person removes the payload of checkpoints, and the daemon may be killed in it."""
+        if min(chosen) < len(self.hosts[host].world.store.checkpoints):
+            self.hosts[host].remove(chosen, point)
+
     # --------------------------------------------------------------------------------------------------------- the damage
 
     @rule(host=HOSTS, which=st.integers(0, 30), where=st.integers(0, 1 << 20), bit=st.integers(0, 9))
@@ -193,7 +201,7 @@ class ContinuityMachine(RuleBasedStateMachine):
                 self.stack.close()
 
 
-@pytest.mark.guarantee("CONT-1", "CONT-4", "CONT-11", "WS-12")
+@pytest.mark.guarantee("CONT-1", "CONT-4", "CONT-11", "WS-9", "WS-12")
 @pytest.mark.timeout(900)
 def test_any_history(make_world: MakeWorld) -> None:
     """Histories of turns, captures, crashes and damage; a failing one is printed as the shortest that fails."""
