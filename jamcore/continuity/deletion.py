@@ -52,12 +52,16 @@ SPARE_BYTES = 1 << 20
 
 
 class RemovalIntent(Record):
-    """One removal. ``freed`` is known once it is settled what goes."""
+    """One removal. ``packs`` names the shared packs: an id that Jam makes, since of two copies of a unit the one in the newer pack counts.
+
+    ``freed`` is known once it is settled what goes.
+    """
 
     id: UUID
     host_id: UUID
     checkpoints: tuple[UUID, ...]
     confirmed: str
+    packs: UUID | None = None
     freed: int | None = None
 
 
@@ -166,11 +170,12 @@ class PayloadRemover:
         )
         planned = [self._planned(intent, item) for item in evidence.items]
         await self._store.transact(lambda rows: [rows.payload_deletions.prepare(row) for row in planned])
-        return intent
+        return intent.model_copy(update={"packs": self._ids.uuid()})
 
     async def _is_prepared(self, intent: RemovalIntent) -> Observed[RemovalIntent]:
         rows = await self._store.read(lambda rows: rows.payload_deletions.of_removal(intent.id))
-        return Observed({row.checkpoint_id for row in rows} == set(intent.checkpoints), intent)
+        done = {row.checkpoint_id for row in rows} == set(intent.checkpoints)
+        return Observed(done, intent.model_copy(update={"packs": intent.packs or self._ids.uuid()}) if done else intent)
 
     async def _repack(self, intent: RemovalIntent) -> RemovalIntent:
         await self._require_ours(intent)
@@ -274,7 +279,9 @@ class PayloadRemover:
         return repacker.balance(intent.checkpoints)
 
     def _repacker(self, intent: RemovalIntent) -> Repacker:
-        return Repacker(self._generations, intent.host_id, intent.id, reach=self._crash.reach, alive=_alive)
+        if intent.packs is None:
+            raise ValueError("an earlier step has not named the packs")
+        return Repacker(self._generations, intent.host_id, intent.packs, reach=self._crash.reach, alive=_alive)
 
 
 def _alive() -> None:

@@ -33,7 +33,7 @@ class Repacker:
     Args:
         generations: The host's generations and their blocks.
         host: Whose.
-        removal: Names the shared packs.
+        removal: Names the shared packs, and sorts after every pack that is there.
         reach: Told of boundaries.
         alive: Called often while entries are copied; raises to end the work.
     """
