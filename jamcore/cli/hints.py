@@ -9,7 +9,9 @@ if TYPE_CHECKING:
 
 _INSTALL = "Run `jam provider install {provider}`."
 _CREDENTIAL = "Run `jam credential set {credential}`: it asks for the key and keeps it in the daemon. Then repeat the command."
-_INSPECT = "Nothing was changed or deleted. See the evidence, and how to go on with a new conversation: jam continuity inspect {room}"
+_INSPECT = (
+    "Nothing was changed or deleted. See the evidence, and how to go on with a new conversation: jam continuity inspect {room}"
+)
 _LOST = ("continuity.refused", "continuity.resume_failed", "continuity.reset_unfinished")
 
 
