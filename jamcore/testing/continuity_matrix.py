@@ -63,6 +63,11 @@ class Cell:
     fate: Fate
 
     @property
+    def needs_a_word(self) -> bool:
+        """Whether the last checkpoint can never be made, so that a person must say so before anything starts (CONT-8)."""
+        return self.loss is Loss.STATE_LOST and self.moment is Moment.IN_A_CAPTURE
+
+    @property
     def name(self) -> str:
         """A name for the test of the cell."""
         return f"{self.loss.name}-{self.moment.name}".lower().replace("_", "-")
@@ -95,5 +100,5 @@ def in_words(found: Cell) -> str:
     if found.failure is not None:
         return f"refused: {found.failure}"
     source = "live state" if found.source is ResumeSource.LIVE else "generation"
-    fate = {Fate.NONE: "", Fate.KEPT: ", third turn kept", Fate.CUT: ", third turn cut"}[found.fate]
-    return f"exact, from the {source}{fate}"
+    fate = {Fate.NONE: "", Fate.KEPT: ", kept", Fate.CUT: ", cut"}.get(found.fate, "")
+    return f"{source}{fate}{', on a word' if found.needs_a_word else ''}"
