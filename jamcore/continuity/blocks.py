@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Lock, local
 from uuid import UUID
 
 from jamcore.continuity.format import Unit
@@ -29,7 +29,7 @@ SHARED_SUFFIX = ".shared"
 """``<removal>-<number>.shared``: a pack of the units that survived a removal (:mod:`jamcore.continuity.repack`)."""
 COMPLETE = "complete.json"
 OPEN_PACKS = 16
-"""Packs that one reader keeps open: a generation's units lie mostly in few packs."""
+"""Packs that one reader keeps open in each thread: a generation's units lie mostly in few packs."""
 MOVES = 4
 """How often a reader looks where a unit was moved to: removals of payloads come one after the other."""
 LOST_NAMED = 3
@@ -176,11 +176,12 @@ class BlockStore:
 
 
 class BlockReader:
-    """Reads verified units for one piece of work, in one thread."""
+    """Reads verified units for one piece of work. Each thread that reads has descriptors of its own, so none is closed under another."""
 
     def __init__(self, store: BlockStore) -> None:
         self._store = store
-        self._open: OrderedDict[Path, int] = OrderedDict()
+        self._mine = local()
+        self._all: list[OrderedDict[Path, int]] = []
 
     def get(self, unit: Unit, digest: bytes) -> bytes:
         """See :meth:`~jamcore.continuity.format.Source.get`.
@@ -218,18 +219,23 @@ class BlockReader:
         raise found
 
     def close(self) -> None:
-        """Close the packs."""
-        while self._open:
-            os.close(self._open.popitem()[1])
+        """Close the packs; no thread reads any more."""
+        for opened in self._all:
+            while opened:
+                os.close(opened.popitem()[1])
 
     def _descriptor(self, pack: Path) -> int:
-        if pack in self._open:
-            self._open.move_to_end(pack)
-            return self._open[pack]
-        if len(self._open) >= OPEN_PACKS:
-            os.close(self._open.popitem(last=False)[1])
-        self._open[pack] = _open(pack)
-        return self._open[pack]
+        opened: OrderedDict[Path, int] | None = getattr(self._mine, "opened", None)
+        if opened is None:
+            opened = self._mine.opened = OrderedDict()
+            self._all.append(opened)
+        if pack in opened:
+            opened.move_to_end(pack)
+            return opened[pack]
+        if len(opened) >= OPEN_PACKS:
+            os.close(opened.popitem(last=False)[1])
+        opened[pack] = _open(pack)
+        return opened[pack]
 
 
 def is_regular(path: Path) -> bool:

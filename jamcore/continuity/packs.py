@@ -27,6 +27,7 @@ _HEADER = struct.Struct(">8sHB16s")  # magic, schema, algorithm, checkpoint; the
 _ENTRY = struct.Struct(">BBIII32s")  # unit, codec, plain bytes, stored bytes, check of the stored bytes, digest; then the check
 _CHECK = struct.Struct(">I")
 _RAW, _ZSTD = 0, 1
+_UNITS = frozenset(Unit)
 
 HEADER_BYTES = _HEADER.size + _CHECK.size
 ENTRY_BYTES = _ENTRY.size + _CHECK.size
@@ -196,6 +197,6 @@ def _entry_header(raw: bytes) -> tuple[int, int, int, int, int, bytes] | None:
         return None
     fields: tuple[int, int, int, int, int, bytes] = _ENTRY.unpack_from(raw)
     unit, codec, plain, _, _, _ = fields
-    if unit not in set(Unit) or codec not in (_RAW, _ZSTD) or plain > BLOCK:
+    if unit not in _UNITS or codec not in (_RAW, _ZSTD) or plain > BLOCK:
         return None
     return fields

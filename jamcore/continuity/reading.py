@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from jamcore.continuity.content import read_leaves, write_index
 from jamcore.continuity.credentials import OVERLAP, SecretScan
+from jamcore.continuity.crew import spread
 from jamcore.continuity.format import BLOCK, Sink, Source, Unit, digest_of
 from jamcore.continuity.growth import Live
 from jamcore.continuity.logs import still_holds
@@ -25,6 +26,8 @@ TAIL_FROM = 1 << 20
 """Bytes from which a log is read by its tail alone: below, reading all of it costs about a millisecond."""
 TAILS = 64
 """Logs whose beginning may wait for its check: each keeps a descriptor open."""
+_PART = 32
+"""Blocks (1 MiB) that one thread reads and compares in one go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,14 @@ class Deferred:
 
     def holds(self, alive: Callable[[], None] = lambda: None) -> bool:
         """Read the beginning and say whether it is the stored one."""
-        for index, leaf in enumerate(self.leaves):
-            alive()
-            if digest_of(Unit.LEAF, os.pread(self.descriptor, BLOCK, index * BLOCK)) != leaf:
-                return False
-        return True
+        parts = range(0, len(self.leaves), _PART)
+        return all(spread(self._part_holds, parts, alive))
+
+    def _part_holds(self, first: int, alive: Callable[[], None]) -> bool:
+        alive()
+        part = self.leaves[first : first + _PART]
+        data = memoryview(os.pread(self.descriptor, len(part) * BLOCK, first * BLOCK))
+        return all(digest_of(Unit.LEAF, data[at * BLOCK : (at + 1) * BLOCK]) == leaf for at, leaf in enumerate(part))
 
 
 class FileReader:

@@ -105,7 +105,8 @@ class Restore:
         return replaced if aside.used else None
 
     def _stage(self, stage: Stage, standings: Mapping[Names, Standing]) -> dict[Names, bytes]:
-        staged: dict[Names, bytes] = {}
+        paths: list[Names] = []
+        entries: list[Entry] = []
         pending: list[tuple[Names, Content]] = [((), self._root.content)]
         while pending:
             path, content = pending.pop()
@@ -114,9 +115,9 @@ class Restore:
                 if entry.kind is Kind.DIRECTORY:
                     pending.append((below, entry.content))
                 elif standings.get(below) is not Standing.EXACT:
-                    staged[below] = stage.put(entry)
-        stage.sync()
-        return staged
+                    paths.append(below)
+                    entries.append(entry)
+        return dict(zip(paths, stage.put(entries), strict=True))
 
     def _clear(
         self, state: int, standings: Mapping[Names, Standing], rules: CaptureRules, plan: ActivationPlan, aside: Aside

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from itertools import count
+from collections.abc import Callable, Sequence
 
 from jamcore.continuity.content import read_blocks, read_stream
+from jamcore.continuity.crew import spread
 from jamcore.continuity.format import BLOCK, Source
 from jamcore.continuity.objects import Entry, Kind
 from jamcore.continuity.walk import owned
 from jamcore.system.files import PRIVATE_FILE, Files
 
-SYNC_EACH = 256
+SYNC_EACH = 64
 """Up to so many files each is synced by itself; above, one sync of the whole machine is quicker."""
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -49,42 +49,39 @@ class Stage:
         self._owner = owner
         self._files = files
         self._alive = alive
-        self._numbers = count()
-        self._unsynced = 0
 
-    def put(self, entry: Entry) -> bytes:
-        """Write one captured file or link and return its name here.
+    def put(self, entries: Sequence[Entry]) -> list[bytes]:
+        """Write captured files and links, make them durable, and return their names here in the order of the entries.
 
         Raises:
-            BlockDamagedError: Its bytes are not the captured ones.
+            BlockDamagedError: The bytes of one are not the captured ones.
         """
-        self._alive()
-        name = b"%d" % next(self._numbers)
+        each = len(entries) <= SYNC_EACH
+        numbered = [(b"%d" % number, entry) for number, entry in enumerate(entries)]
+        longest_first = sorted(numbered, key=lambda one: one[1].content.size, reverse=True)
+        spread(lambda one, alive: self._put(*one, alive, sync=each), longest_first, self._alive)
+        if not each:
+            os.sync()
+        self._files.sync(self.directory)
+        return [name for name, _ in numbered]
+
+    def _put(self, name: bytes, entry: Entry, alive: Callable[[], None], *, sync: bool) -> None:
         if entry.kind is Kind.LINK:
             os.symlink(read_stream(self._source, entry.content), name, dir_fd=self.directory)
             self._owner.set_link_attributes(self.directory, name, entry.mtime_ns)
         else:
-            self._put_file(name, entry)
-        return name
+            self._put_file(name, entry, alive, sync=sync)
 
-    def sync(self) -> None:
-        """Make everything durable that was put."""
-        if self._unsynced:
-            os.sync()
-        self._files.sync(self.directory)
-
-    def _put_file(self, name: bytes, entry: Entry) -> None:
+    def _put_file(self, name: bytes, entry: Entry, alive: Callable[[], None], *, sync: bool) -> None:
         with owned(os.open(name, _CREATE, PRIVATE_FILE, dir_fd=self.directory)) as descriptor:
             for index, block in enumerate(read_blocks(self._source, entry.content)):
-                self._alive()
+                alive()
                 if block.count(0) != len(block):  # what is only zeros stays a hole
                     _write(descriptor, block, index * BLOCK)
             os.ftruncate(descriptor, entry.content.size)
             self._owner.set_attributes(descriptor, entry.mode, entry.mtime_ns)
-            if int(name) < SYNC_EACH:
+            if sync:
                 self._files.sync(descriptor)
-            else:
-                self._unsynced += 1
 
 
 def _write(descriptor: int, data: bytes, offset: int) -> None:
