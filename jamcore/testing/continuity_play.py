@@ -11,10 +11,11 @@ import os
 import shutil
 import signal
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import anyio
 from anyio import to_thread
@@ -43,7 +44,9 @@ from jamcore.testing.servers.responses import ResponsesServer, Script, held_at
 LIMIT_S = 30.0
 DECIDED = "SELECT decided_at FROM activations WHERE session_id = ? ORDER BY decided_at"
 OBSERVED = "SELECT observed_at FROM observations WHERE session_id = ? ORDER BY observed_at"
-STOPS_AT = {Moment.IN_A_CAPTURE: "publish.begun", Moment.BEFORE_THE_ROW: "publish.completed"}
+STOPS_AT: Mapping[Moment, str] = MappingProxyType(
+    {Moment.IN_A_CAPTURE: "publish.begun", Moment.BEFORE_THE_ROW: "publish.completed"}
+)
 CAPTURES = 3
 """How many generations the first two turns of a room make: the thread's own is the first."""
 
