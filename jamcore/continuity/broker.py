@@ -202,12 +202,16 @@ class CheckpointBroker:
         # The lock is taken inside the permit and kept beyond it: whoever waits for it holding a permit waits for a publication only.
         async with AsyncExitStack() as lock_scope:
             with ExitStack() as owned:
+                begun = DatabaseCapture.begun(
+                    request.databases, request.declared, frozen=request.freeze is not None, host=str(request.host.id)
+                )
+                databases = await lock_scope.enter_async_context(begun)
                 async with self._alone(request.host.id, permit, bound_s):
                     await lock_scope.enter_async_context(self._lock(request.host.id))
                     await self._repair(request.host.id)
                     if done := await self._published_before(request):
                         return await self._record(done)
-                    read = await self._read(request, distrusted, owned, lock_scope)
+                    read = await self._read(request, distrusted, owned, databases)
                 root = await self._with_databases(read)
                 moved, digest = await anyio.to_thread.run_sync(self._settle, read, root)
                 return moved or await self._publish(request, read, root, digest)
@@ -232,20 +236,20 @@ class CheckpointBroker:
         else:
             raise ConflictError(kind="permit", ref=str(host_id), problem="it is not held any more, or is another host's")
 
-    async def _read(self, request: _Request, distrusted: frozenset[int], owned: ExitStack, helpers: AsyncExitStack) -> _Read:
+    async def _read(
+        self, request: _Request, distrusted: frozenset[int], owned: ExitStack, databases: DatabaseCapture | None
+    ) -> _Read:
         """Read everything into an unsealed pack while the host is held still. Databases are copied in the guest meanwhile.
 
-        ``owned`` takes what must be dropped in the end, and ``helpers`` what must be ended.
+        ``owned`` takes what must be dropped in the end.
         """
         sessions, previous = await self._store.read(
             partial(inputs_of, request.host, request.identities, confirmed=request.confirmed)
         )
         now_ns = int(self._clock.now().timestamp() * 1e9)
         async with request.freeze() if request.freeze else nullcontext():
-            begun = DatabaseCapture.begun(
-                request.databases, request.declared, frozen=request.freeze is not None, host=str(request.host.id)
-            )
-            databases = await helpers.enter_async_context(begun)
+            if databases:
+                await databases.begin()
             pack, captured, before = await anyio.to_thread.run_sync(
                 partial(self._read_state, request, previous, distrusted, owned, now_ns)
             )

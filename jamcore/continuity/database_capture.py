@@ -39,7 +39,7 @@ class DatabaseCapture:
     async def begun(
         guest: GuestDatabases | None, patterns: Sequence[str], *, frozen: bool, host: str
     ) -> AsyncIterator[DatabaseCapture | None]:
-        """Start the helper where databases are declared, and end it when the context is left.
+        """Have the helper ready where databases are declared, and end it when the context is left.
 
         Raises:
             DatabaseHelperError: There is no way into this guest, or the helper could not be started.
@@ -51,6 +51,14 @@ class DatabaseCapture:
         else:
             async with guest.copying(patterns, wait_s=0.0 if frozen else LOCKED_S) as copies:
                 yield DatabaseCapture(copies, patterns, host)
+
+    async def begin(self) -> None:
+        """Let the helper copy.
+
+        Raises:
+            DatabaseHelperError: It is gone.
+        """
+        await self._copies.begin()
 
     async def made(self, before: Sequence[Names]) -> None:
         """Wait for the copies, and hold them against the databases that the generation before has.

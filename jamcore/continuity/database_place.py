@@ -120,6 +120,7 @@ async def differs(guest: GuestDatabases, wanted: Sequence[Database]) -> str | No
         return None
     try:
         async with guest.copying((), [one.path for one in wanted], wait_s=LOCKED_S, check=False) as copies:
+            await copies.begin()
             await copies.made()
             live = {one.path: one.content for one in await stored(copies, DigestsOnly(), guest.host)}
     except CaptureRefusedError as error:

@@ -6,6 +6,7 @@ and every wait has a bound; what does not fit is a typed fault, and the process 
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -76,7 +77,7 @@ class GuestDatabases:
     async def copying(
         self, patterns: Sequence[str], paths: Sequence[Names] = (), *, wait_s: float = 0.0, check: bool = True
     ) -> AsyncIterator[Copies]:
-        """Begin to copy, and end the helper when the context is left.
+        """Have a helper ready to copy, and end it when the context is left.
 
         Args:
             patterns: What the provider declared.
@@ -90,7 +91,11 @@ class GuestDatabases:
         """
         request = (*(f"pattern:{one}" for one in patterns), *(f"path:{b'/'.join(one).hex()}" for one in paths))
         async with self._running("copying", request, wait_s=wait_s, check=check) as process:
-            yield Copies(_Answers(process.stdout, self.host), self.bounds, Asked(patterns, paths), self.host)
+            answers = _Answers(process.stdout, self.host)
+            with _bounded(self.bounds.copy_s, self.host):
+                if (words := await answers.words()) != ["ready"]:
+                    raise answers.nonsense(words)
+            yield Copies(process, answers, self.bounds, Asked(patterns, paths), self.host)
 
     async def restore(
         self,
@@ -157,12 +162,26 @@ class Asked:
 class Copies:
     """The copies of one run."""
 
-    def __init__(self, answers: _Answers, bounds: DatabaseBounds, asked: Asked, host: str) -> None:
+    def __init__(self, process: GuestProcess, answers: _Answers, bounds: DatabaseBounds, asked: Asked, host: str) -> None:
+        self._process = process
         self._answers = answers
         self._bounds = bounds
         self._asked = asked
         self._host = host
         self._copied: list[Copied] = []
+
+    async def begin(self) -> None:
+        """Let the helper copy. If the guest stands still, the helper does, too: it alone goes on.
+
+        Raises:
+            DatabaseHelperError: It is gone.
+        """
+        try:
+            with _bounded(self._bounds.copy_s, self._host):
+                await self._process.signal(signal.SIGCONT)
+                await self._process.stdin.send(b"go\n")
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            raise DatabaseHelperError(host=self._host, problem="it ended early") from None
 
     async def made(self) -> tuple[Copied, ...]:
         """Wait until all copies are made; from then on the guest may go on.

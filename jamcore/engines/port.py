@@ -110,7 +110,8 @@ class FreezeReport:
 class Freezes(Protocol):
     """FREEZE: hold every guest process still while bytes are read (CONT-2).
 
-    A process of ``ExecSpec.while_frozen`` starts and runs all the same; every other start waits for the end.
+    A process of ``ExecSpec.while_frozen`` starts and runs all the same; one that was started before goes on when it is sent SIGCONT. Every
+    other start waits for the end.
     """
 
     def frozen(self, name: str) -> AbstractAsyncContextManager[FreezeReport]:

@@ -1,8 +1,8 @@
 """Copies a guest's databases, in the sandbox and as the guest's own user. Standard library only (CONT-5).
 
 The daemon never imports this: it hands the text to a Python in the sandbox (``-I -S -c``). What costs a start time (``re``, ``json``) is
-not imported: the guest stands still meanwhile. A copy is made with SQLite's own backup into a fresh file, so that equal databases have
-equal copies; that all are made is said at once, and they are checked and sent after that.
+not imported. What has to be done before the guest stands still is done when ``ready`` is said. A copy is made with SQLite's own backup
+into a fresh file, so that equal databases have equal copies; that all are made is said at once, and they are checked and sent after that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ BUSY = (5, 6)
 
 
 def copy(home: Home, _own: int, request: Request) -> None:
-    """Copy everything that is asked for and say so; then check the copies and send them."""
+    """Copy everything that is asked for when the word comes, and say so; then check the copies and send them."""
+    say("ready")
+    if not os.read(0, 1):
+        return
     limits = request.limits
     copied: list[tuple[bytes, bytes, int]] = []
     room = limits["bytes"]

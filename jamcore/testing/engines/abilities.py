@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from functools import partial
 from pathlib import Path
@@ -73,18 +74,25 @@ class FreezeTests(EngineTests):
     @pytest.mark.guarantee("CONT-5")
     @check(Topic.FREEZE, "A database is copied while its writers stand still: by a program that does not.", Ability.FREEZE)
     async def test_a_program_of_jams_own_runs_while_all_others_stand_still(self, box: Box) -> None:
-        """One that is asked for with ``while_frozen`` starts, reads, writes and ends in a frozen sandbox, and wakes nobody."""
+        """One of ``while_frozen`` starts in a frozen sandbox, or goes on in it at SIGCONT; it reads, writes, and wakes nobody."""
         assert isinstance(box.engine, Freezes)
         count = box.work / "count"
         helper = ExecSpec(argv=("sh", "-c", "read word; echo $word"), cwd="/", while_frozen=True)
         async with box.started("sh", "-c", count_for_ever(box)):
             await eventually(count.exists)
+            ready = await box.engine.exec(box.name, helper)
             async with box.engine.frozen(box.name):
                 before = count.read_bytes()
+                await ready.signal(signal.SIGCONT)
                 with anyio.fail_after(TEST_LIMIT_S):
-                    ran = await finish(await box.engine.exec(box.name, helper), b"awake\n")
-                assert (ran.text, ran.status.ok) == ("awake", True)
+                    await ready.stdin.send(b"went on\n")
+                    assert await read_until(ready, b"on\n") == b"went on\n"
+                    begun = await box.engine.exec(box.name, helper)
+                    await begun.stdin.send(b"began\n")
+                    assert await read_until(begun, b"began\n") == b"began\n"
                 assert count.read_bytes() == before
+            for process in (ready, begun):
+                assert (await finish(process)).status.ok
             await eventually(lambda: count.read_bytes() != before)
 
     @check(Topic.FREEZE, "A person who stopped a program did not ask for it to go on at the next checkpoint.", Ability.FREEZE)

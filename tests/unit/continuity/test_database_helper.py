@@ -30,6 +30,7 @@ def home(tmp_path: Path) -> Path:
 async def copied(home: Path, *patterns: str, bounds: DatabaseBounds = SMALL, program: str | None = None) -> list[str]:
     """Copy, and return what was."""
     async with host_databases(home, bounds=bounds, program=program).copying(patterns or (CHAT,)) as copies:
+        await copies.begin()
         await copies.made()
         return [b"/".join(one.path).decode() for one in await stored(copies, DigestsOnly(), "host")]
 
@@ -127,7 +128,8 @@ async def test_any_name_is_found_and_quoted(home: Path) -> None:
 
 def says(text: bytes, rest: str = "") -> str:
     """Return a program that says something and ends."""
-    return f"import os, time; os.write(1, {text!r}); {rest}"
+    said = b"ready\n" + text
+    return f"import os, time; os.write(1, {said!r}); {rest}"
 
 
 def copy(path: str = CHAT, size: int = 8192, page: int = 4096, *, begins: bytes | None = None, sent: int | None = None) -> bytes:
@@ -140,10 +142,12 @@ def copy(path: str = CHAT, size: int = 8192, page: int = 4096, *, begins: bytes 
 
 TRUE = copy()
 LIES = {
-    "nothing": says(b""),
+    "nothing": "",
+    "no more than that it is ready": says(b""),
     "for ever": "import os\nwhile True: os.write(1, b'x' * 65536)",
     "hangs": "import time; time.sleep(600)",
-    "hangs with children": "import os, time\nfor _ in range(3): os.fork()\ntime.sleep(600)",
+    "is ready and hangs": says(b"", "time.sleep(600)"),
+    "hangs with children": says(b"", "[os.fork() for _ in range(3)]; time.sleep(600)"),
     "hangs in the middle": says(TRUE[:4000], "time.sleep(600)"),
     "ends in the middle": says(TRUE[:4000]),
     "says no end": says(TRUE.removesuffix(b"done\n")),
