@@ -59,6 +59,7 @@ class BlockStore:
         self._index: dict[bytes, tuple[Path, int]] = {}
         self._loaded: set[UUID] = set()
         self._shared: set[PackName] | None = None
+        self._gone: set[PackName] = set()
         self._damaged = False
         self._lost: list[str] = []
         self._condemned: dict[bytes, str] = {}
@@ -133,16 +134,20 @@ class BlockStore:
     def relocate(self, digest: bytes, lost: tuple[Path, int] | None) -> tuple[Path, int] | None:
         """Look for another place of a unit that is not where it was: a removal may have moved it. ``None`` when there is none."""
         with self._lock:
-            for name in sorted(shared_packs(self._packs) - (self._shared or set())):
+            for name in sorted(shared_packs(self._packs) - (self._shared or set()) - self._gone):
                 self._load(name)
                 self._shared = (self._shared or set()) | {name}
             found = self._index.get(digest)
         return None if found == lost else found
 
     def exchange(self, gone: AbstractSet[PackName], new: AbstractSet[PackName]) -> None:
-        """Take in shared packs, and forget packs whose generation's payload is removed: what they alone hold is stored anew if needed."""
+        """Take in shared packs, and forget others for good: what they alone hold is stored anew if it is needed again.
+
+        A pack that is forgotten is never taken in again, though its file may stay for a while: no name is used twice.
+        """
         with self._lock:
-            for name in sorted(new - (self._shared or set())):
+            self._gone |= gone
+            for name in sorted(new - (self._shared or set()) - self._gone):
                 self._load(name)
             left = {self._packs / name.file for name in gone}
             self._index = {digest: place for digest, place in self._index.items() if place[0] not in left}

@@ -23,7 +23,7 @@ from jamcore.continuity.broker import CheckpointBroker
 from jamcore.continuity.ports import CheckpointStore, Rows
 from jamcore.continuity.publish import CheckpointFailedError, Generations
 from jamcore.continuity.repack import REPACK_POINTS, Repacker
-from jamcore.continuity.survey import Survey
+from jamcore.continuity.survey import Moves, Survey
 from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.records import Record
@@ -94,6 +94,7 @@ class PayloadRemover:
         self._ids = ids
         self._crash = crash
         self._removing: dict[UUID, anyio.Lock] = {}
+        self._looked_for: dict[UUID, tuple[UUID, Survey]] = {}
         self.action = Action(
             KIND,
             RemovalIntent,
@@ -122,6 +123,9 @@ class PayloadRemover:
             CheckpointCorruptError: A checkpoint that stays is damaged, so that what it needs cannot be told.
             CheckpointFailedError: The machine failed.
         """
+        return (await self._weighed(host, checkpoints))[0]
+
+    async def _weighed(self, host: UUID, checkpoints: Sequence[UUID]) -> tuple[RemovalEvidence, Survey | None]:
         rows, deletions = await self._store.read(partial(_rows, host))
         kept = dict(await self._keeping.kept(host))
         if rows:
@@ -138,7 +142,7 @@ class PayloadRemover:
             if row.id in selected
         )
         if any(item.blocker for item in items):
-            return RemovalEvidence(host_id=host, items=items, bytes_freed=0, bytes_stay=0, bytes_copied=0)
+            return RemovalEvidence(host_id=host, items=items, bytes_freed=0, bytes_stay=0, bytes_copied=0), None
         return await self._in_thread(host, partial(self._weigh, host, rows, selected))
 
     def require_confirmed(self, evidence: RemovalEvidence, confirmed: str) -> None:
@@ -158,18 +162,20 @@ class PayloadRemover:
     # ------------------------------------------------------------------------------------------------------------- the steps
 
     async def _prepare(self, intent: RemovalIntent) -> RemovalIntent:
-        evidence = await self.evidence(intent.host_id, intent.checkpoints)
+        evidence, survey = await self._weighed(intent.host_id, intent.checkpoints)
         self.require_confirmed(evidence, intent.confirmed)
         await self._in_thread(intent.host_id, partial(self._require_space, evidence))
         structlog.get_logger("jam.audit").warning(
             "payload of checkpoints is removed",
             action=str(intent.id),
             host=str(intent.host_id),
-            checkpoints=[str(each) for each in intent.checkpoints],
+            generations=f"{len(evidence.items)} from {evidence.items[0].generation} to {evidence.items[-1].generation}",
             bytes=evidence.bytes_freed,
         )
         planned = [self._planned(intent, item) for item in evidence.items]
         await self._store.transact(lambda rows: [rows.payload_deletions.prepare(row) for row in planned])
+        if survey is not None:
+            self._looked_for[intent.host_id] = (intent.id, survey)
         return intent.model_copy(update={"packs": self._ids.uuid()})
 
     async def _is_prepared(self, intent: RemovalIntent) -> Observed[RemovalIntent]:
@@ -181,6 +187,7 @@ class PayloadRemover:
         await self._require_ours(intent)
         survey = await self._survey(intent)
         await self._in_thread(intent.host_id, partial(self._copy, intent, survey))
+        self._looked_for[intent.host_id] = (intent.id, survey)
         return intent
 
     async def _retire(self, intent: RemovalIntent) -> RemovalIntent:
@@ -189,7 +196,8 @@ class PayloadRemover:
         survey = await self._survey(intent)
         await self._in_thread(intent.host_id, survey.moves)
         async with self._broker.between_publications(intent.host_id):
-            freed = await self._in_thread(intent.host_id, partial(self._exchange, intent, survey))
+            moves = await self._in_thread(intent.host_id, partial(self._exchange, intent, survey))
+        freed = await self._in_thread(intent.host_id, partial(self._end, intent, moves))
         return intent.model_copy(update={"freed": freed})
 
     async def _unlink(self, intent: RemovalIntent) -> RemovalIntent:
@@ -211,6 +219,11 @@ class PayloadRemover:
             raise RemovalRefusedError(host=str(intent.host_id), problem="another removal has taken these checkpoints over")
 
     async def _survey(self, intent: RemovalIntent) -> Survey:
+        """Return what an earlier step of this run has looked at, with what is new since; or look from the start."""
+        removal, survey = self._looked_for.pop(intent.host_id, (None, None))
+        if survey is not None and removal == intent.id:
+            await self._in_thread(intent.host_id, survey.look)
+            return survey
         rows, _ = await self._store.read(partial(_rows, intent.host_id))
         return await self._in_thread(intent.host_id, partial(self._looked, intent.host_id, rows, frozenset(intent.checkpoints)))
 
@@ -242,18 +255,19 @@ class PayloadRemover:
         survey.look()
         return survey
 
-    def _weigh(self, host: UUID, rows: Sequence[Checkpoint], selected: frozenset[UUID]) -> RemovalEvidence:
+    def _weigh(self, host: UUID, rows: Sequence[Checkpoint], selected: frozenset[UUID]) -> tuple[RemovalEvidence, Survey]:
         survey = self._looked(host, rows, selected)
         moves = survey.moves()
         items = survey.retention(moves)
         blocked = any(item.blocker for item in items)
-        return RemovalEvidence(
+        evidence = RemovalEvidence(
             host_id=host,
             items=items,
             bytes_freed=0 if blocked else moves.bytes_freed,
             bytes_stay=0 if blocked else sum(item.bytes_stay for item in items),
             bytes_copied=0 if blocked else moves.bytes_copied,
         )
+        return evidence, survey
 
     def _require_space(self, evidence: RemovalEvidence) -> None:
         free = self._generations.files.free_bytes(self._generations.packs(evidence.host_id))
@@ -270,11 +284,16 @@ class PayloadRemover:
                 raise typed from error
             raise
 
-    def _exchange(self, intent: RemovalIntent, survey: Survey) -> int:
+    def _exchange(self, intent: RemovalIntent, survey: Survey) -> Moves:
         survey.look()
         repacker = self._repacker(intent)
         moves = survey.moves()
         repacker.copy(moves.entries)
+        repacker.forget(moves, intent.checkpoints)
+        return moves
+
+    def _end(self, intent: RemovalIntent, moves: Moves) -> int:
+        repacker = self._repacker(intent)
         repacker.retire(moves, intent.checkpoints[::-1])
         return repacker.balance(intent.checkpoints)
 

@@ -5,7 +5,7 @@ Subtrees that were reached before are not read again, so a thousand generations 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from jamcore.continuity.content import Content
@@ -13,6 +13,8 @@ from jamcore.continuity.databases import read_databases
 from jamcore.continuity.format import DIGEST, Source, Unit
 from jamcore.continuity.objects import Kind, read_directory, read_root
 from jamcore.continuity.packs import BlockDamagedError
+
+UnitOf = Callable[[bytes], Unit | None]
 
 
 @dataclass(slots=True)
@@ -34,14 +36,14 @@ class Marks:
             self.order.append(digest)
 
 
-def mark(source: Source, kinds: Mapping[bytes, Unit], root: bytes, marks: Marks, alive: Callable[[], None]) -> None:
+def mark(source: Source, unit_of: UnitOf, root: bytes, marks: Marks, alive: Callable[[], None]) -> None:
     """Add everything that a generation is made of.
 
     Blocks of files and databases are added and not read: whether their bytes are sound is not found out here.
 
     Args:
         source: Where directories and index nodes are read.
-        kinds: Every stored unit, and what it is.
+        unit_of: Says what a stored unit is; ``None`` where no pack holds it.
         root: The digest of the generation's root.
         marks: What was reached by others; added to.
         alive: Called often; raises to end it.
@@ -49,7 +51,7 @@ def mark(source: Source, kinds: Mapping[bytes, Unit], root: bytes, marks: Marks,
     Raises:
         BlockDamagedError: Something is missing, or damaged where it had to be read.
     """
-    _need(kinds, root)
+    _need(unit_of, root)
     marks.add(root)
     top = read_root(source, root)
     pending = [top.content]
@@ -62,29 +64,29 @@ def mark(source: Source, kinds: Mapping[bytes, Unit], root: bytes, marks: Marks,
             if entry.kind is Kind.DIRECTORY:
                 pending.append(entry.content)
             else:
-                _stream(source, kinds, entry.content, marks)
-        _stream(source, kinds, content, marks)
+                _stream(source, unit_of, entry.content, marks)
+        _stream(source, unit_of, content, marks)
         marks.directories.add(content)
     for database in read_databases(source, top.databases):
-        _stream(source, kinds, database.content, marks)
-    _stream(source, kinds, top.databases, marks)
+        _stream(source, unit_of, database.content, marks)
+    _stream(source, unit_of, top.databases, marks)
 
 
-def _stream(source: Source, kinds: Mapping[bytes, Unit], content: Content, marks: Marks) -> None:
+def _stream(source: Source, unit_of: UnitOf, content: Content, marks: Marks) -> None:
     """Add the blocks of a stream and the nodes above them."""
     pending = [content.digest] if content.size else []
     while pending:
         digest = pending.pop()
         if digest in marks.units:
             continue
-        if _need(kinds, digest) is Unit.NODE:
+        if _need(unit_of, digest) is Unit.NODE:
             data = source.get(Unit.NODE, digest)
             pending += [data[at : at + DIGEST] for at in range(0, len(data), DIGEST)]
         marks.add(digest)
 
 
-def _need(kinds: Mapping[bytes, Unit], digest: bytes) -> Unit:
-    found = kinds.get(digest)
+def _need(unit_of: UnitOf, digest: bytes) -> Unit:
+    found = unit_of(digest)
     if found is None:
         raise BlockDamagedError(digest=digest.hex(), problem="no published pack holds it")
     return found

@@ -62,18 +62,18 @@ class Repacker:
             self._generations.blocks(self._host).exchange(frozenset(), frozenset({name}))
             self._reach(MOVED)
 
-    def retire(self, moves: Moves, selected: Sequence[UUID]) -> None:
-        """End generations, and the shared packs that were copied from. The caller lets nobody publish meanwhile.
-
-        The index forgets them first: whatever becomes of the rest, no capture takes for stored what lies in a pack that has ended.
-        """
-        shared = [pack.name for pack in moves.doomed if pack.name.number]
-        self._generations.blocks(self._host).exchange({PackName(each) for each in selected} | set(shared), frozenset())
+    def forget(self, moves: Moves, selected: Sequence[UUID]) -> None:
+        """Take the packs that go out of the index, so that no capture relies on them. The caller lets nobody publish meanwhile."""
+        gone = {PackName(each) for each in selected} | {pack.name for pack in moves.doomed}
+        self._generations.blocks(self._host).exchange(gone, frozenset())
         self._reach(EXCHANGED)
+
+    def retire(self, moves: Moves, selected: Sequence[UUID]) -> None:
+        """End generations, and the shared packs that were copied from. The index has forgotten them: nothing new needs them."""
         for checkpoint in selected:
             if self._generations.retire(self._host, checkpoint):
                 self._reach(RETIRED)
-        for name in shared:
+        for name in (pack.name for pack in moves.doomed if pack.name.number):
             path = self._directory / name.file
             self._generations.files.rename(path, path.with_name(f"{name.file}{self._gone}"))
             self._reach(RETIRED)

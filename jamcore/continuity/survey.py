@@ -79,8 +79,7 @@ class Survey:
         self._directory = generations.packs(host)
         self._blocks: BlockStore = generations.blocks(host)
         self._packs: dict[PackName, Pack] = {}
-        self._kinds: dict[bytes, Unit] = {}
-        self._sizes: dict[bytes, int] = {}
+        self._entries: dict[bytes, PackEntry] = {}
         self._seen: set[UUID] = set()
         self._proven: set[bytes] = set()
         self.needed = Marks()
@@ -99,12 +98,11 @@ class Survey:
         for name in sorted({PackName(each) for each in new} | (shared - self._packs.keys())):
             if (pack := read_pack(self._directory, name)) is not None:
                 self._packs[name] = pack
-                self._kinds |= {entry.digest: entry.unit for entry in pack.entries}
-                self._sizes |= {entry.digest: entry_bytes(entry) for entry in pack.entries}
+                self._entries.update((entry.digest, entry) for entry in pack.entries)
         with self._blocks.reader() as source:
             for each in sorted(new - self._selected):
                 with damage_of(each):
-                    mark(source, self._kinds, self._root(each), self.needed, self._alive)
+                    mark(source, self._unit, self._root(each), self.needed, self._alive)
         self._seen |= new
 
     def moves(self) -> Moves:
@@ -157,14 +155,14 @@ class Survey:
                 return item.model_copy(update={"blocker": Blocker.MISSING, "detail": "its complete.json is gone"})
             generation.require_recorded(row)
             with damage_of(each):
-                mark(source, self._kinds, bytes.fromhex(row.root_digest), marks, self._alive)
+                mark(source, self._unit, bytes.fromhex(row.root_digest), marks, self._alive)
             for digest in marks.order[begin:]:
-                self._prove(source, self._kinds[digest], digest, each)
+                self._prove(source, self._entries[digest].unit, digest, each)
         except CheckpointCorruptError as error:
             return item.model_copy(update={"blocker": Blocker.CORRUPT, "detail": error.detail})
         new = marks.order[begin:]
         owner.update(dict.fromkeys(new, each))
-        stays = sum(self._sizes[digest] for digest in new if digest in self.needed.units)
+        stays = sum(entry_bytes(self._entries[digest]) for digest in new if digest in self.needed.units)
         return item.model_copy(update={"bytes_stay": stays})
 
     def _shared_out(self, items: list[Retention], moves: Moves, owner: Mapping[bytes, UUID]) -> list[Retention]:
@@ -175,6 +173,10 @@ class Survey:
                     shares[owner[entry.digest]] += entry_bytes(entry)
         shares[items[0].checkpoint_id] += moves.bytes_freed - sum(shares.values())
         return [item.model_copy(update={"bytes_freed": shares[item.checkpoint_id]}) for item in items]
+
+    def _unit(self, digest: bytes) -> Unit | None:
+        entry = self._entries.get(digest)
+        return entry.unit if entry else None
 
     def _goes(self, name: PackName, pack: Pack) -> bool:
         if not name.number:

@@ -6,12 +6,14 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from jamcore.continuity.blocks import COMPLETE
 from jamcore.continuity.publish import REMOVED, CheckpointFailedError
+from jamcore.daemon.removals import kept_in
 from jamcore.domain.continuity import CheckpointCorruptError, ResumeSource
 from jamcore.domain.errors import ConflictError, JamError
 from jamcore.domain.retention import Blocker, DeletionStage, RemovalRefusedError
@@ -137,6 +139,17 @@ async def test_the_newest_a_referenced_a_missing_and_a_removed_one_stay(world: W
         await removals.run(removals.intent(plan))
     assert bytes_on_disk(world) == before
     assert world.complete(made[4]).exists()
+
+
+async def test_what_a_live_session_came_back_from_is_in_use(world: World) -> None:
+    """The decision that a session was started on keeps its checkpoint for as long as the host is held; then it may go."""
+    made = await grown(world, 1)
+    await world.activator.record(world.session, await world.inspect())
+    made += await grown(world, 2)
+    assert world.store.now(partial(kept_in, world.host.id)) == {}
+    world.store.now(lambda repos: repos.leases.acquire(world.host.id, world.session.id))
+    kept = world.store.now(partial(kept_in, world.host.id))
+    assert {each: blocker for each, (blocker, _) in kept.items()} == {made[0].id: Blocker.IN_USE}
 
 
 async def test_a_damaged_one_stays_as_evidence(world: World) -> None:

@@ -118,7 +118,7 @@ class Model:
                     stream.seek(place[1])
                     kinds[unit] = Unit(stream.read(1)[0])
             for row in self.rows:
-                mark(source, kinds, bytes.fromhex(row.root_digest), marks, lambda: None)
+                mark(source, kinds.get, bytes.fromhex(row.root_digest), marks, lambda: None)
                 root = read_root(source, bytes.fromhex(row.root_digest))
                 found = {
                     b"/".join(path): read_stream(source, entry.content)
