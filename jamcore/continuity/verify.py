@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jamcore.continuity.content import Content, leaf_bytes, read_leaf, read_leaves
+from jamcore.continuity.crew import spread
 from jamcore.continuity.databases import read_databases
 from jamcore.continuity.format import Source
 from jamcore.continuity.objects import Kind, Root, read_root, walk_tree
@@ -43,16 +44,23 @@ def _verify(source: Source, generation: Generation, alive: Callable[[], None]) -
     root = read_root(source, bytes.fromhex(generation.root_digest))
     files = bytes_total = 0
     proven: set[tuple[bytes, int]] = set()
+    captured: list[tuple[tuple[bytes, ...], Content]] = []
     for path, entry in walk_tree(source, root):
         alive()
         if entry.kind is Kind.DIRECTORY:
             continue  # its blocks are proven by being walked
         files += 1
         bytes_total += entry.content.size
+        captured.append((path, entry.content))
+
+    def prove(one: tuple[tuple[bytes, ...], Content], still: Callable[[], None]) -> None:
         try:
-            _prove(source, entry.content, proven, alive)
+            _prove(source, one[1], proven, still)
         except BlockDamagedError as error:
-            raise error.at(f"of {shown(path)}") from error
+            raise error.at(f"of {shown(one[0])}") from error
+
+    captured.sort(key=lambda one: one[1].size, reverse=True)
+    spread(prove, captured, alive)
     for one in read_databases(source, root.databases):
         files += 1
         bytes_total += one.content.size
