@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
@@ -64,13 +62,13 @@ class Checkpoints:
             await to_thread.run_sync(self._look().verify, checkpoint.host_id, checkpoint.id, checkpoint)
         except CheckpointCorruptError as error:
             problem = error.detail
+        with suppress(JamError):  # the answer does not depend on its being kept
+            await self._store.transact(lambda repos: repos.verifications.note(checkpoint.id, checkpoint.host_id, problem))
         return CheckpointVerdict(checkpoint=checkpoint, sound=not problem, problem=problem)
 
     async def diff(self, older: str, newer: str) -> CheckpointDiff:
         """Return what lies between two generations of one host.
 
-        with suppress(JamError):  # the answer does not depend on its being kept
-            await self._store.transact(lambda repos: repos.verifications.note(checkpoint.id, checkpoint.host_id, problem))
         Raises:
             InvalidInputError: They are of two hosts.
             PayloadRemovedError: What one of them held was removed.
