@@ -10,6 +10,7 @@ from uuid import UUID
 import anyio
 import pytest
 
+from jamcore.continuity import reset_action
 from jamcore.continuity.blocks import PACK_SUFFIX
 from jamcore.daemon.compose import composed
 from jamcore.daemon.identity import daemon_identity
@@ -49,6 +50,8 @@ ENGINE = EngineFacts(name="bubblewrap", isolation=Isolation.NAMESPACE, abilities
 THEN = datetime(2026, 1, 2, tzinfo=UTC)
 BAD, GOOD = 1, 2
 """The bad record of each kind is always the first that is come to."""
+RESET = 3
+"""Of an action."""
 DAMAGED_PENDING = f"{layout.PENDING_CLEANUPS}/jam-0000000000000000.json"
 NOBODY = UUID(int=0)
 """The store puts its own daemon and epoch into every row."""
@@ -215,7 +218,8 @@ async def options(tmp_path: Path) -> DaemonOptions:
 
 
 async def unknown_actions(store: Store) -> None:
-    """Begin two actions of kinds that this Jam does not have."""
+    """Begin two actions of kinds that this Jam does not have, and one of a kind with a step of its own, which cannot be read."""
+    await store.transact(lambda repos: repos.journal.begin(ident(ACTION, RESET), reset_action.KIND, "{}"))
     for number in (BAD, GOOD):
         await store.transact(
             lambda repos, number=number: repos.journal.begin(ident(ACTION, number), f"gone.{number}", "{}")  # type: ignore[misc]
@@ -235,7 +239,15 @@ async def test_one_bad_record_in_each_step_blocks_nothing(options: DaemonOptions
                         break
     for step, record in zip(
         ORDER,
-        (Path(DAMAGED_PENDING).stem, ident(HOST, BAD), ident(HOST, BAD), STUCK, ident(OPERATION, BAD), ident(ROOM, BAD)),
+        (
+            Path(DAMAGED_PENDING).stem,
+            ident(HOST, BAD),
+            ident(HOST, BAD),
+            STUCK,
+            ident(ACTION, RESET),
+            ident(OPERATION, BAD),
+            ident(ROOM, BAD),
+        ),
         strict=True,
     ):
         assert any(line.startswith(f"{step}: {record}") for line in problems), (step, problems)
