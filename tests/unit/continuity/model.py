@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from jamcore.continuity.publish import CheckpointFailedError
-from jamcore.continuity.restore import is_half_restored
+from jamcore.continuity.restore import RESTORE_POINTS, is_half_restored
 from jamcore.domain.continuity import (
     Activation,
     CaptureRefusedError,
@@ -176,7 +176,9 @@ class Modelled:
         self._restart(crash)
         with suppress(KilledError, ContinuityRefusedError, CheckpointCorruptError):
             self._do(self.world.place)
+        crash.apply()
         self._restart()
+        assert not crash.passed or is_half_restored(self.world.recovery) == (point in RESTORE_POINTS[1:4])
         if is_half_restored(self.world.recovery):
             assert not self.capture(), "half restored"
         if crash.passed:
@@ -190,6 +192,7 @@ class Modelled:
         """
         rows = sorted(self.world.store.checkpoints.values(), key=lambda row: row.generation)
         wanted = [row for number, row in enumerate(rows) if number in chosen]
+        refusable = bool({row.id for row in wanted} & {rows[-1].id, *self.removed})
         crash = CrashWith(point, self.world.recovery)
         self._restart(crash)
         removals, before = Removals(self.world), self.published()
@@ -200,12 +203,12 @@ class Modelled:
             crash.apply()
         except RemovalRefusedError:
             assert self.published() == before
-            assert {row.id for row in wanted} & {rows[-1].id, *self.removed} or self.hurt
+            assert refusable or self.hurt
         except CheckpointCorruptError:
             assert self.hurt
         self._restart()
         left = self._do(Removals(self.world).replay)
-        assert self.hurt or not left
+        assert self.hurt or refusable or not left
         self.removed = {row.checkpoint_id for row in Removals(self.world).rows.values() if row.removed_at is not None}
         assert rows[-1].id not in self.removed, "the newest is what the rooms come back from"
 
