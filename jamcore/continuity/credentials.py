@@ -43,19 +43,29 @@ _SHAPES = (
     _Shape("a GitHub token", b"gho_", _token(b"gho_", rb"[A-Za-z0-9]{36}")),
 )
 
+_IN_DATABASES = (
+    # In a database one value follows another without anything between them, so a token need not begin a word there. What begins a long
+    # run of such letters is text in base64, which may hold any short prefix; the longer prefixes are nobody's chance.
+    _Shape("a GitHub token", b"ghp_", re.compile(rb"(?<![A-Za-z0-9_\-]{200})ghp_[A-Za-z0-9]{36}")),
+    _Shape("a GitHub token", b"gho_", re.compile(rb"(?<![A-Za-z0-9_\-]{200})gho_[A-Za-z0-9]{36}")),
+    _Shape("a GitHub token", b"github_pat_", re.compile(rb"github_pat_[A-Za-z0-9_]{80}")),
+    _Shape("an API key", b"sk-", re.compile(rb"sk-(?:proj|ant|svcacct|admin|or)-[A-Za-z0-9_\-]{40,}")),
+)
+
 
 class SecretScan:
     """Looks through one file, block after block."""
 
-    def __init__(self, before: bytes = b"") -> None:
+    def __init__(self, before: bytes = b"", *, database: bool = False) -> None:
         """Begin; ``before`` is what precedes the first block, when a file is not read from its start."""
         self._before = before[-OVERLAP:]
+        self._shapes = (*_SHAPES, *_IN_DATABASES) if database else _SHAPES
 
     def find(self, block: bytes) -> str | None:
         """Return what kind of secret the file shows up to the end of ``block``, or ``None``."""
         window = self._before + block
         self._before = window[-OVERLAP:]
-        for shape in _SHAPES:
+        for shape in self._shapes:
             if shape.word in window and shape.pattern.search(window):
                 return shape.what
         return None

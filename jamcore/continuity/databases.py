@@ -98,7 +98,7 @@ class DatabaseWriter:
         self._sink = sink
         self._path = path
         self._block = block_of(page)
-        self._scan = SecretScan()
+        self._scan = SecretScan(database=True)
         self._rest = b""
         self._page = page
         self._leaves: list[bytes] = []

@@ -237,7 +237,11 @@ class HostContinuity:
         sessions = await self.store.read(lambda repos: repos.sessions.of_host(self.host.id))
         if row is None:
             return "there is no checkpoint"
-        return await self.activator.hindrance(sessions[0], row.id, state_root=self.state_root)
+        hindrance = await self.activator.hindrance(sessions[0], row.id, state_root=self.state_root)
+        if hindrance is not None or self.databases is None:
+            return hindrance
+        self.databases.let_wake()  # nothing runs on this host
+        return await self.databases.activator.hindrance(self.host.id, row.id, self.databases.guest)
 
     async def note_files(self, turn: Turn, digest: str | None) -> None:
         """Record the work tree's state at the end of a turn (CONT-11)."""

@@ -12,9 +12,9 @@ import pytest
 from jamcore.control.client import JamClient
 from jamcore.domain import layout
 from jamcore.domain.continuity import EntryKind
-from jamcore.domain.requests import RoomRequest, RoomView
+from jamcore.domain.requests import RoomRequest, RoomView, TurnRequest
 from jamcore.domain.sessions import TurnState
-from jamcore.testing.daemon import DaemonChild, parked, running_daemon
+from jamcore.testing.daemon import DaemonChild, parked, room_event, running_daemon
 from jamcore.testing.doubles.notebook import DATABASE
 from jamcore.testing.guards import kill
 from jamcore.testing.rooms import ask, new_id, refused, said_in_room
@@ -134,3 +134,21 @@ async def test_a_damaged_page_of_the_checkpoint_starts_nothing(client: JamClient
     with refused("continuity.refused"):
         await ask(client, room, "two")
     assert await answers(client, room) == ["one"]
+
+
+@pytest.mark.guarantee("CONT-8", "SEC-7")
+async def test_a_conversation_that_cannot_be_kept_is_given_up_in_words(client: JamClient) -> None:
+    """A token in the database refuses every checkpoint; what becomes of the turn is what the copy of the database at rest says."""
+    room = await notebook(client)
+    ref = str(room.room.id)
+    await ask(client, room, "one")
+    await client.say(ref, TurnRequest(id=new_id(), text="ghp_" + "A1b2" * 9))
+    await room_event(client, ref, lambda event: getattr(event.payload, "code", "") == "continuity.secret_in_state")
+    await client.stop(ref)
+    with refused("continuity.unsaved"):
+        await client.stop(ref)
+    settled = (await client.stop(ref, accept_unsaved=True)).settled
+    assert settled is not None
+    assert f"restored, because ~/{DATABASE}: it holds a GitHub token" in settled.detail
+    await ask(client, room, "two")
+    assert (await answers(client, room))[-1] == "one | two"

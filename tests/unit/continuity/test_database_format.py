@@ -120,6 +120,19 @@ def test_a_credential_across_two_pieces_is_found() -> None:
         writer.take(b"A1b2" * 20)
 
 
+TOKENS = (b"ghp_" + b"A1b2" * 9, b"gho_" + b"A1b2" * 9, b"github_pat_" + b"A1_b" * 20, b"sk-proj-" + b"aB3-" * 11)
+
+
+@pytest.mark.guarantee("SEC-7")
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_credential_right_behind_another_value_is_found(token: bytes) -> None:
+    """A database puts nothing between two values; in the middle of long base64 text the short prefixes mean nothing."""
+    with pytest.raises(SecretInStateError):
+        _all(DatabaseWriter(Units(), (b"a.db",), 4096), header(4096) + b"0f8fad5b-d9cb-469f-a165-70867728950e" * 2 + token)
+    if len(token) < 50:
+        _all(DatabaseWriter(Units(), (b"a.db",), 4096), header(4096) + b"Zm9v" * 60 + token)
+
+
 @pytest.mark.guarantee("CONT-4")
 def test_a_root_without_databases_and_one_of_before_are_read_the_same() -> None:
     """A person's checkpoints survive an upgrade; a version that is not known is refused by its number."""
