@@ -69,6 +69,9 @@ class ProviderSpecs:
     def jam_declare_capture(self) -> CaptureList:
         """Declare which files a checkpoint holds and how (CONT-3). Pure and constant. Required for continuity.
 
+        Databases that a resume needs lie in the guest's home and are declared by their paths there (CONT-5). Declare those alone: one that
+        can be rebuilt costs every checkpoint its copy, and belongs into ``guest_scratch``.
+
         .. versionadded:: 1.0
         """
         raise NotImplementedError
