@@ -17,21 +17,23 @@ from uuid import UUID
 from anyio import to_thread
 
 from benchmarks.backups import Cost, backups, emptied, written_by
-from benchmarks.home import Change, Home, first_difference
+from benchmarks.home import DATABASE, HELPER_KEEPS, Change, Home, first_difference
 from benchmarks.table import Laps, Row
-from jamcore.continuity.activate import Activator
+from jamcore.continuity.activate import Activator, Placement
 from jamcore.continuity.broker import CheckpointBroker
 from jamcore.continuity.coordinator import Coordinators, ExclusivePermit, HostCoordinator
+from jamcore.continuity.database_place import DatabaseActivator
 from jamcore.continuity.publish import Generations
 from jamcore.domain import layout
 from jamcore.domain.cells import SHARED_CELL
-from jamcore.domain.continuity import ActivationPlan, CaptureEntry, CaptureKind, CaptureList, CheckpointReason
+from jamcore.domain.continuity import ActivationDecision, ActivationPlan, CaptureEntry, CaptureKind, CaptureList, CheckpointReason
 from jamcore.domain.sessions import Agent, HostState, Room, RuntimeHost, RuntimeSession, SessionState
 from jamcore.journal.points import NoCrash
 from jamcore.store import Store, open_store
 from jamcore.system.clock import SystemClock
 from jamcore.system.files import Files
 from jamcore.system.ids import SystemIds
+from jamcore.testing.databases import host_databases
 
 VERSION = "1.0.0"
 CAPTURES = CaptureList(
@@ -41,6 +43,15 @@ CAPTURES = CaptureList(
         CaptureEntry(pattern="home/**", kind=CaptureKind.WHOLE),
     ),
 )
+WITH_DATABASE = CaptureList(
+    entries=(
+        CaptureEntry(pattern=f"home/{DATABASE}*", kind=CaptureKind.NEVER),
+        CaptureEntry(pattern=f"home/{HELPER_KEEPS}/**", kind=CaptureKind.NEVER),
+        CaptureEntry(pattern=DATABASE, kind=CaptureKind.DATABASE),
+        *CAPTURES.entries,
+    ),
+)
+"""The home is the guest's home as well here, so that every program copies the database with it."""
 PLAN = ActivationPlan(check=("home/sessions/**/*.jsonl",))
 OLD_S = 2.5
 """A file younger than two seconds is read again at the next checkpoint: a home that was just made is left to age."""
@@ -104,13 +115,14 @@ class Jam:
         self._session = session
         self.state = app / layout.provider_state(host.id, host.provider)
         self.home = self.state / "home"
+        self.captures = CAPTURES
         self.restart()
 
     def restart(self) -> None:
         """Compose everything anew, as a new daemon does: no index of packs is in memory."""
         clock, ids, crash = SystemClock(), SystemIds(), NoCrash()
         self._coordinators = TimedCoordinators()
-        generations = Generations(self._app, Files())
+        self._generations = generations = Generations(self._app, Files())
         self._broker = CheckpointBroker(
             generations, store=self._store, coordinators=self._coordinators, clock=clock, ids=ids, crash=crash
         )
@@ -132,8 +144,9 @@ class Jam:
             self._host,
             reason=CheckpointReason.AFTER_TURN,
             state_root=self.state,
-            capture_list=CAPTURES,
+            capture_list=self.captures,
             provider_version=VERSION,
+            databases=host_databases(self.home),
         )
         took = (time.perf_counter() - began) * 1000
         return Cost(took, written_by() - written), self._coordinators.for_host(self._host.id).held_ms
@@ -147,18 +160,31 @@ class Jam:
         decision = await self._activator.inspect(
             self._session, self._host, accepts_version=lambda captured, now: captured == now, current_version=VERSION
         )
-        await self._activator.place(
-            decision,
-            self._session,
-            state_root=self.state,
-            scratch_root=None,
-            capture_list=CAPTURES,
-            activation_plan=PLAN,
-        )
+        placement = await self._place(decision)
+        if self.captures is WITH_DATABASE and decision.evidence.checkpoint_id:
+            await DatabaseActivator(self._generations, coordinators=self._coordinators, ids=SystemIds()).place(
+                placement,
+                host=self._host.id,
+                checkpoint=decision.evidence.checkpoint_id,
+                guest=host_databases(self.home),
+                captures=self.captures,
+                restore_files=lambda why: self._place(decision, why),
+            )
         took = (time.perf_counter() - began) * 1000
         self.home.rename(target)
         away.rename(self.home)
         return took
+
+    async def _place(self, decision: ActivationDecision, why_not_live: str = "") -> Placement:
+        return await self._activator.place(
+            decision,
+            self._session,
+            state_root=self.state,
+            scratch_root=None,
+            capture_list=self.captures,
+            activation_plan=PLAN,
+            why_not_live=why_not_live,
+        )
 
 
 @asynccontextmanager
@@ -220,6 +246,10 @@ async def measure_continuity(root: Path, *, rounds: int) -> list[Row]:
         rows = await bench.first()
         for change in home.changes():
             rows += await bench.change(change, rounds)
+        change = home.with_database()
+        side.captures = WITH_DATABASE
+        await bench.first()
+        rows += await bench.change(change, rounds)
         return [*rows, *bench.restores()]
 
 
@@ -282,7 +312,7 @@ class _Bench:
 
     def _rows(self, what: str, figures: dict[str, Figures], *, aims: dict[str, str]) -> list[Row]:
         mine = figures["Jam"]
-        rows = [Row(f"{what}: the host held", mine.held.values)]
+        rows = [Row(f"{what}: the host held", mine.held.values, aim="100 ms" if aims else "")]
         for program in self._programs:
             theirs = figures[program.name]
             name = program.name + (f", WRONG in {theirs.missed}" if theirs.missed else "")

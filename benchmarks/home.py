@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jamcore.continuity.format import BLOCK
+from jamcore.continuity.guest.place import OWN
+from jamcore.testing.databases import Conversation
 
 FILES = 5_000
 LOGS_MB = (1, 10, 100)
@@ -17,6 +19,10 @@ SMALL_BYTES = 89_000_000
 DIRECTORIES = 50
 TURN_BYTES = 10_000
 """What one turn appends to its log."""
+DATABASE = "chat.db"
+DATABASE_BYTES = 20 << 20
+HELPER_KEEPS = OWN.decode()
+"""Where the database helper has what it makes; no part of the home."""
 _TEXT = 2_000_000
 
 
@@ -70,6 +76,19 @@ class Home:
             Change("a file rewritten, same size and mtime", self._rewrite_alike, 2),
         ]
 
+    def with_database(self) -> Change:
+        """Put a database into the home, and return a turn that changes it and a log."""
+        chat = Conversation(self.root / DATABASE)
+        chat.fill(DATABASE_BYTES)
+
+        def turn() -> None:
+            self._append(LOGS_MB[1])
+            chat.say(self._bytes(TURN_BYTES).decode())
+            chat.change_one()
+
+        # What it said, what it changed, the tree of the table, the free list, and the first page: some ten pages of 4 KiB.
+        return Change(f"a turn in the log of {LOGS_MB[1]} MB and a database of {DATABASE_BYTES >> 20} MB", turn, 4)
+
     def thread(self) -> Callable[[], None]:
         """Make a small home with one log, and return what a turn does to it."""
         for number in range(20):
@@ -117,19 +136,27 @@ class Home:
 
 
 def first_difference(one: Path, other: Path) -> str | None:
-    """Compare two trees, bytes, names and modification times of files; return the first path that differs, or ``None``."""
+    """Compare two trees, bytes, names and modification times of files; return the first path that differs, or ``None``.
+
+    A database is compared by what it holds: a copy of one that is in use has other bytes.
+    """
     mine, theirs = _listing(one), _listing(other)
     for name in sorted(mine.keys() | theirs.keys()):
         if mine.get(name) != theirs.get(name):
             return name
         if not name.endswith("/") and (one / name).read_bytes() != (other / name).read_bytes():
             return name
+    if (one / DATABASE).exists() and Conversation(one / DATABASE).texts() != Conversation(other / DATABASE).texts():
+        return DATABASE
     return None
 
 
 def _listing(root: Path) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for directory, directories, files in os.walk(root):
+        if Path(directory) == root:
+            directories[:] = [name for name in directories if name != HELPER_KEEPS]
+            files = [name for name in files if not name.startswith(DATABASE)]  # noqa: PLW2901 - as ``directories`` is
         for name in directories:
             found[f"{Path(directory, name).relative_to(root)}/"] = (0, 0)
         for name in files:
