@@ -14,6 +14,7 @@ made, :attr:`Safekeeping.trouble` says why not.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
@@ -26,6 +27,10 @@ from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.errors import JamError
 from jamcore.domain.safekeeping import CaptureTrouble
 from jamcore.runtime.continuity import HostContinuity
+
+
+async def _silently(_why: str) -> None:
+    """Say nothing."""
 
 
 @dataclass(slots=True)
@@ -87,10 +92,11 @@ class Safekeeping:
             return self._note(error)
         return None
 
-    async def capture(self, reason: CheckpointReason) -> Checkpoint | None:
+    async def capture(self, reason: CheckpointReason, waits: Callable[[str], Awaitable[None]] = _silently) -> Checkpoint | None:
         """Publish a generation of the whole host, or return the one that holds everything; ``None`` without continuity of the provider.
 
-        Every reason passes through here. After a turn the caller is told at once that other rooms' turns run; all others wait.
+        Every reason passes through here. After a turn the caller is told at once that other rooms' turns run; all others wait, and
+        ``waits`` is told once why.
 
         Raises:
             JamError, OSError: It was not published.
@@ -102,9 +108,11 @@ class Safekeeping:
             ended, queues = self._ended, anyio.current_time() >= queues_at
             try:
                 return await self._make(reason, asked_at, limits.CHECKPOINT_WAIT_S if queues else limits.CAPTURE_ASK_S)
-            except HostBusyError:
+            except HostBusyError as busy:
                 if queues or reason is CheckpointReason.AFTER_TURN:
                     raise
+                await waits(busy.why)
+                waits = _silently
             with anyio.move_on_after(min(limits.CAPTURE_RETRY_S, queues_at - anyio.current_time())):
                 await ended.wait()
 

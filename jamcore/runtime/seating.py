@@ -14,6 +14,7 @@ from functools import partial
 import anyio
 import structlog
 
+from jamcore.continuity.coordinator import HostBusyError
 from jamcore.domain.continuity import CheckpointReason
 from jamcore.domain.errors import JamError
 from jamcore.domain.ids import ProviderIdentity, provider_identity
@@ -132,5 +133,9 @@ class Seating:
         """Open a thread and publish a generation that names it, so that a kill in the first turn can be resumed (CONT-7)."""
         identity = provider_identity((await runtime.open_thread(seat.thread_request())).identity)
         self.kept.opened(seat.session.id, identity)
-        await self.kept.capture(CheckpointReason.FIRST_TURN)
+
+        async def waits(why: str) -> None:
+            await self.bring_up.standing.say((seat,), HostBusyError.code, f"the first turn waits for its checkpoint: {why}")
+
+        await self.kept.capture(CheckpointReason.FIRST_TURN, waits)
         return identity

@@ -172,16 +172,24 @@ async def test_a_capture_that_stepped_back_for_long_queues_like_everybody(kept: 
 async def test_a_capture_that_cannot_be_put_off_waits_without_keeping_others(
     kept: Safekeeping, captures: Captures, reason: CheckpointReason
 ) -> None:
-    """It asks again when a turn ends, each time shortly; its caller goes on when it is made."""
+    """It asks again when a turn ends, each time shortly, and says once why it waits; its caller goes on when it is made."""
     captures.may.set()
     captures.busy = "the turn of room red"
+    told: list[str] = []
+
+    async def waits(why: str) -> None:
+        told.append(why)
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(kept.capture, reason)
+        tasks.start_soon(kept.capture, reason, waits)
+        await anyio.wait_all_tasks_blocked()
+        kept.turn_ended()
         await anyio.wait_all_tasks_blocked()
         captures.busy = ""
         kept.turn_ended()
     assert captures.made == [reason]
-    assert set(captures.bounds) == {limits.CAPTURE_ASK_S}
+    assert captures.bounds == [limits.CAPTURE_ASK_S] * 3
+    assert told == ["the turn of room red is running"]
 
 
 @pytest.mark.guarantee("CONT-2", "START-5")
