@@ -31,6 +31,7 @@ from jamcore.domain.continuity import (
 )
 from jamcore.domain.errors import InvalidInputError
 from jamcore.testing.databases import Conversation, host_databases
+from tests.unit.continuity.removing import Removals
 
 if TYPE_CHECKING:
     from tests.unit.continuity.conftest import MakeWorld, World
@@ -144,6 +145,22 @@ async def test_a_changed_row_costs_its_pages(make_world: MakeWorld, tmp_path: Pa
         assert first.bytes_written > 1 << 20
         assert second.bytes_written < page + PAGES_AND_MORE
         assert second.bytes_total >= 2 << 20
+
+
+@pytest.mark.guarantee("WS-9", "CONT-5")
+async def test_pages_that_a_later_checkpoint_needs_survive_the_removal_of_earlier_ones(chat: Chat) -> None:
+    """What shares a database's pages with a checkpoint that goes still comes back from what is left."""
+    chat.chat.fill(1 << 20)
+    first = await chat.capture()
+    for text in ("two", "three"):
+        chat.chat.say(text)
+        await chat.capture()
+    removals = Removals(chat.world)
+    await removals.remove(first)
+    chat.world.restart()
+    chat.lose()
+    assert (await chat.place()).source is ResumeSource.GENERATION
+    assert (await chat.place()).source is ResumeSource.LIVE
 
 
 @pytest.mark.guarantee("CONT-1", "CONT-5")
