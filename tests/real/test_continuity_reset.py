@@ -11,10 +11,11 @@ from jamcore.control.client import JamClient
 from jamcore.domain import layout
 from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Placement
-from jamcore.domain.requests import RoomView
+from jamcore.domain.requests import RoomView, TurnRequest
+from jamcore.domain.resets import StartFreshRequest
 from jamcore.domain.sessions import TurnState
 from jamcore.testing.jam_program import program
-from jamcore.testing.rooms import ask, cloned, managed, new_id, said_in_room
+from jamcore.testing.rooms import ask, cloned, managed, new_id, refused, said_in_room
 from jamcore.testing.servers.history import UserText, conversation
 from jamcore.testing.servers.responses import ResponsesServer
 
@@ -57,10 +58,10 @@ async def test_a_lost_conversation_is_begun_afresh_over_the_same_files(
     corrupt(app, room)
     before = files_of(app / layout.host_root(room.host.id))
 
-    refused = program(app, "resume", NAME)
-    assert refused.status == 3
-    assert "corrupt" in refused.err
-    assert "jam continuity inspect 'my work'" in refused.err
+    resumed = program(app, "resume", NAME)
+    assert resumed.status == 3
+    assert "corrupt" in resumed.err
+    assert "jam continuity inspect 'my work'" in resumed.err
     shown = program(app, "continuity", "inspect", NAME)
     digest = program(app, "continuity", "inspect", NAME, "--json").json["digest"]
     assert shown.status == 1
@@ -91,6 +92,34 @@ async def test_a_lost_conversation_is_begun_afresh_over_the_same_files(
     assert (await client.resume(NAME)).live
     assert (await ask(client, now, "And now?")).state is TurnState.CAPTURED
     assert heard(model) == ["What do you know?", "And now?"]
+
+
+@pytest.mark.guarantee("CONT-9", "CONT-7", "WS-11", "WS-14")
+async def test_a_session_without_a_sandbox_takes_its_directory_along(client: JamClient, app: Path, model: ResponsesServer) -> None:
+    """Here the generation is gone. Whoever speaks is told the next command; a message of the old conversation is still answered for."""
+    room = await client.create_room(managed("codex", model.base_url, engine="local", name="plain", approvals=ApprovalPolicy.NEVER))
+    old = await ask(client, room, "Write the file")
+    await client.stop("plain")
+    for complete in (app / layout.recovery(room.host.id)).rglob("complete.json"):
+        complete.unlink()
+    said = program(app, "say", "plain", "Are you there?")
+    assert said.status == 3
+    assert "jam continuity inspect plain" in said.err
+    view = await client.inspect_continuity("plain")
+    assert (view.evidence.failure, view.rooms[0].turns, view.rooms[0].captured) == ("missing", 1, 1)
+    request = StartFreshRequest(id=new_id(), evidence=view.digest, confirm=True)
+    done = await client.start_fresh("plain", request)
+    assert await client.start_fresh("plain", request) == done
+    again = await client.say("plain", TurnRequest(id=old.id, text="Write the file"))
+    assert (again.state, again.session_id) == (TurnState.CAPTURED, room.session.id)
+    with refused("conflict.changed_record"):
+        await client.say("plain", TurnRequest(id=old.id, text="Something else"))
+    change = await client.build_change("plain", new_id())
+    assert [path.path for path in change.paths] == ["made.txt"]
+    assert view.rooms[0].files != done.files[0]
+    assert (Path(view.rooms[0].files) / "made.txt").read_text() == "made by the agent\n"
+    assert (await ask(client, await client.room("plain"), "And now?")).state is TurnState.CAPTURED
+    assert heard(model) == ["And now?"]
 
 
 @pytest.mark.guarantee("CONT-9", "SHARE-1")

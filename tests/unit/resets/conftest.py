@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -268,9 +268,20 @@ def _talk(room: Allocation, number: int, repos: Repos) -> None:
             repos.turns.move(turn.id, TurnState.COMPLETED)
 
 
+async def make_stage(directory: Path) -> Stage:
+    """Return an app directory without rooms."""
+    plugins = ProviderManager()
+    await plugins.add("good", GoodProvider())
+    return Stage(World.over(directory / "app", DirectoryEngine()), plugins)
+
+
 @pytest.fixture
 async def stage(tmp_path: Path) -> Stage:
     """An app directory without rooms."""
-    plugins = ProviderManager()
-    await plugins.add("good", GoodProvider())
-    return Stage(World.over(tmp_path / "app", DirectoryEngine()), plugins)
+    return await make_stage(tmp_path)
+
+
+@pytest.fixture
+def new_stage() -> Callable[[Path], Awaitable[Stage]]:
+    """What makes one, for tests of many."""
+    return make_stage

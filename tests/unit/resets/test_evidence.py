@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import jamcore
 from jamcore.domain import layout
 from jamcore.domain.cells import Placement
 from jamcore.domain.continuity import CheckpointReason, ContinuityFailure, ObservationOutcome
@@ -147,3 +149,11 @@ def test_a_host_is_said_to_have_its_worst_failure() -> None:
     for place, failure in enumerate(SEVERITY):
         assert worst([None, *SEVERITY[place:][::-1]]) is failure
     assert worst([None, None]) is None
+
+
+@pytest.mark.guarantee("CONT-13")
+def test_one_function_hands_the_reason_on() -> None:
+    """Whoever wants a generation says why to the host's continuity; nobody else asks the broker for one."""
+    core = Path(jamcore.__file__).parent
+    modules = (path for path in core.rglob("*.py") if "testing" not in path.parts)
+    assert [path.relative_to(core) for path in modules if "broker.capture(" in path.read_text()] == [Path("runtime/continuity.py")]
