@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import stat
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -173,7 +174,18 @@ class Generations:
     def is_retired(self, host: UUID, checkpoint: UUID) -> bool:
         """Say whether the payload of a generation was removed, or may be at any moment."""
         complete = self._complete(host, checkpoint)
+        if mode_of(self._grave(host, checkpoint)) is not None:
+            return True
         return mode_of(complete.with_name(REMOVED)) is not None and mode_of(complete) is None
+
+    def bury(self, host: UUID, checkpoint: UUID) -> None:
+        """Put what says what a removed generation was beside the others of its kind, so that no list of generations meets it again."""
+        retired = self._complete(host, checkpoint).with_name(REMOVED)
+        if mode_of(retired) is not None:
+            retired.replace(self.files.make_private(self._grave(host, checkpoint).parent) / f"{checkpoint}.json")
+        with suppress(FileNotFoundError):
+            if not _entries(retired.parent):
+                retired.parent.rmdir()
 
     def read(self, host: UUID, checkpoint: UUID) -> Generation | None:
         """Return a generation, or ``None`` when it has no ``complete.json``: it is Incomplete, which is not the same as damaged.
@@ -239,6 +251,9 @@ class Generations:
                 self.files.sweep(directory)
                 if not _entries(directory):
                     directory.rmdir()
+
+    def _grave(self, host: UUID, checkpoint: UUID) -> Path:
+        return self.recovery(host) / "removed" / f"{checkpoint}.json"
 
     def _checkpoints(self, host: UUID) -> Path:
         return self.recovery(host) / "checkpoints"

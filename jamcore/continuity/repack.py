@@ -78,11 +78,14 @@ class Repacker:
             self._generations.files.rename(path, path.with_name(f"{name.file}{self._gone}"))
             self._reach(RETIRED)
 
-    def unlink(self, selected: Iterable[UUID]) -> None:
-        """Remove the packs that count no longer."""
+    def unlink(self, selected: Sequence[UUID]) -> None:
+        """Remove the packs that count no longer, and the generations' directories."""
         for path in self._left(selected):
             path.unlink(missing_ok=True)
             self._reach(UNLINKED)
+        for checkpoint in selected:
+            if self._generations.is_retired(self._host, checkpoint):
+                self._generations.bury(self._host, checkpoint)
         self._generations.files.sync_directory(self._directory)
 
     def balance(self, selected: Iterable[UUID]) -> int:

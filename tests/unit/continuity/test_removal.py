@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jamcore.continuity.blocks import COMPLETE
-from jamcore.continuity.publish import REMOVED, CheckpointFailedError
+from jamcore.continuity.publish import CheckpointFailedError
 from jamcore.daemon.removals import kept_in
 from jamcore.domain.continuity import CheckpointCorruptError, ResumeSource
 from jamcore.domain.errors import ConflictError, JamError
@@ -70,7 +70,8 @@ async def test_only_what_nobody_else_needs_goes(world: World) -> None:
     assert {each: row.freed_bytes for each, row in rows.items()} == {item.checkpoint_id: item.bytes_freed for item in plan.items}
     assert all(row.prepared_at <= row.removed_at <= row.ended_at for row in rows.values() if row.removed_at and row.ended_at)
     for gone in (made[0], made[2]):
-        assert names(world.complete(gone).parent) == {REMOVED}
+        assert not world.complete(gone).parent.exists()
+    assert names(world.recovery / "removed") == {f"{gone.id}.json" for gone in (made[0], made[2])}
 
 
 async def test_every_unit_is_stored_once_afterwards(world: World) -> None:
