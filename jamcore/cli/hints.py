@@ -12,6 +12,9 @@ _CREDENTIAL = "Run `jam credential set {credential}`: it asks for the key and ke
 _INSPECT = (
     "Nothing was changed or deleted. See the evidence, and how to go on with a new conversation: jam continuity inspect {room}"
 )
+_SIBLINGS = (
+    "Stop the other rooms of its sandbox (`jam ls` shows them), then resume this one first: its state must be restored for all."
+)
 _LOST = ("continuity.refused", "continuity.resume_failed", "continuity.reset_unfinished")
 
 
@@ -22,6 +25,8 @@ def hint_of(error: JamError) -> str:
         return _INSTALL.format_map(context)
     if error.code == "credential.missing" and context.get("credential"):
         return _CREDENTIAL.format_map(context)
+    if context.get("failure") == "live-state" and context.get("room"):
+        return _SIBLINGS
     if error.code in _LOST and context.get("room"):
         import shlex  # late: what ends well needs none
 

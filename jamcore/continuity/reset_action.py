@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Protocol
 from uuid import UUID
 
-from jamcore.domain.errors import JamError
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.ownership import MarkerUnreadableError, OwnershipMismatchError
 from jamcore.domain.records import Record
@@ -52,7 +51,7 @@ class ResetSources(Protocol):
         """Make sure that nothing runs, look at the evidence again, and mint what takes the source's place.
 
         Raises:
-            ResetRefusedError, HostInUseError: The evidence is not what was confirmed, or something runs.
+            ResetRefusedError: The evidence is not what was confirmed, or something runs.
         """
 
     async def record(self, reset: ContinuityReset) -> None:
@@ -78,8 +77,8 @@ class ResetSources(Protocol):
         """Move the rooms to what was planned and archive the source, in one transaction; one that was applied is fine."""
 
 
-def reset_action(sources: ResetSources, *, refusals: tuple[type[JamError], ...] = ()) -> Action[ResetIntent]:
-    """Return the action; ``refusals`` are further errors that end it, and that only happen before the record is kept."""
+def reset_action(sources: ResetSources) -> Action[ResetIntent]:
+    """Return the action. What ends it for good happens before the record is kept; from then on it can only be finished."""
     steps = _Steps(sources)
     return Action(
         KIND,
@@ -92,7 +91,7 @@ def reset_action(sources: ResetSources, *, refusals: tuple[type[JamError], ...] 
             Step(CARRY, steps.carry, OnRestart.REPLAY, leaves="the record of what was planned, and copies of files"),
             Step(APPLY, steps.apply, OnRestart.REPLAY, leaves="the record of what was planned, and copies of files"),
         ),
-        hopeless=(ResetRefusedError, OwnershipMismatchError, MarkerUnreadableError, *refusals),
+        hopeless=(ResetRefusedError, OwnershipMismatchError, MarkerUnreadableError),
     )
 
 

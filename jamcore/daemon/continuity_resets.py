@@ -35,10 +35,10 @@ from jamcore.journal.runner import Runner
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.provision import SessionProvisioner
 from jamcore.sandbox.fence import fence
-from jamcore.sandbox.override import HostInUseError
 from jamcore.store import Repos, Store
 from jamcore.system.clock import Clock
 
+IN_USE = "a room of it is live, or comes up: while it lives its next turn makes a new checkpoint, and nothing needs to be given up"
 FINISHED = (TurnState.COMPLETED, TurnState.CAPTURED)
 
 
@@ -82,7 +82,7 @@ class ContinuityResets:
         self._kept_down = kept_down
         self._clock = clock
         self._runner = runner
-        self._action = reset_action(self, refusals=(HostInUseError,))
+        self._action = reset_action(self)
         actions.register(self._action)
 
     # ----------------------------------------------------------------------------------------------------- what clients ask
@@ -120,8 +120,7 @@ class ContinuityResets:
         What can be refused is refused before anything is begun. Meanwhile nobody brings the host up.
 
         Raises:
-            ResetRefusedError: There is no failure, the evidence changed, or somebody was faster.
-            HostInUseError: A session of the host is live, or comes up.
+            ResetRefusedError: There is no failure, the evidence changed, the host is in use, or somebody was faster.
             ConflictError: The id was used for another fresh start.
             JamError: What did not work; what was recorded is finished by the same request again, or by the next start.
         """
@@ -238,21 +237,16 @@ class ContinuityResets:
         """Return a host on which no provider runs or comes up. A lease is taken before anything of a host is started.
 
         Raises:
-            HostInUseError: A session holds it.
-            ResetRefusedError: It is not parked, or was started afresh already.
+            ResetRefusedError: A session holds it, it is not parked, or it was started afresh already.
         """
         leases, host = await self._store.read(lambda repos: (repos.leases.live_of_host(host_id), repos.hosts.get(host_id)))
-        if leases:
-            raise HostInUseError(host=str(host_id))
-        if problem := _not_down(host):
+        if problem := IN_USE if leases else _not_down(host):
             raise ResetRefusedError(host=str(host_id), problem=problem)
         return host
 
     async def _blocked(self, host: RuntimeHost) -> str:
         try:
             await self._require_down(host.id)
-        except HostInUseError as error:
-            return f"a session of it is live: {error.hint}"
         except ResetRefusedError as error:
             return error.problem
         return ""

@@ -315,7 +315,7 @@ class CheckpointCorruptError(FaultError):
     """A generation's bytes do not have the digest they were stored under."""
 
     code: ClassVar[str] = "continuity.corrupt"
-    hint: ClassVar[str] = "The generation is kept for inspection; an older verified one may be usable."
+    hint: ClassVar[str] = "It is kept as it is. `jam continuity inspect ROOM` shows whether the conversation can be brought back."
 
     checkpoint: str
     detail: str

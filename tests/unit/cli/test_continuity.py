@@ -77,4 +77,6 @@ def test_a_refusal_names_the_room_in_the_next_command(room: str) -> None:
     for error in (refused, failed):
         command = hint_of(error).rpartition("jam continuity inspect ")[2]
         assert command in (room, f"'{room}'", "''\"'\"'quoted'\"'\"''")
+    siblings = ContinuityRefusedError(session="s", failure="live-state", detail="d", room=room)
+    assert "continuity inspect" not in hint_of(siblings), "nothing is lost: it comes back when the others are down"
     assert "jam continuity inspect ROOM" in hint_of(ContinuityRefusedError(session="s", failure="corrupt", detail="d"))
