@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import pytest
 from jamcore.continuity.removal import empty_directory
 from jamcore.continuity.replaced import KEPT
 from jamcore.continuity.restore import RESTORE_POINTS, is_half_restored
+from jamcore.continuity.staging import SYNC_EACH
 from jamcore.continuity.walk import open_root, owned
 from jamcore.domain.continuity import CaptureRefusedError, CheckpointCorruptError, ResumeSource
 from jamcore.domain.errors import InvalidInputError
@@ -250,6 +252,23 @@ async def test_only_what_differs_is_written(world: World) -> None:
     placed = await world.place()
     assert placed.source is ResumeSource.GENERATION
     assert world.log("big.jsonl").stat().st_ino == inode
+
+
+@pytest.mark.parametrize(("count", "whole_machine"), [(SYNC_EACH, 0), (SYNC_EACH + 1, 1)])
+async def test_all_that_was_staged_is_synced(world: World, monkeypatch: pytest.MonkeyPatch, count: int, whole_machine: int) -> None:
+    """Few files each by itself, many by one sync of the machine; every file is in its place with its own bytes."""
+    synced: list[int] = []
+    monkeypatch.setattr("jamcore.continuity.staging.os.sync", lambda: synced.append(1))
+    world.log().write_bytes(b"x\n")
+    for number in range(count - 1):
+        world.write(f"home/config/{number}", b"%d" % number)
+    await world.capture()
+    shutil.rmtree(world.state / "home")
+    before = world.files.syncs
+    await world.place()
+    assert len(synced) == whole_machine
+    assert (world.files.syncs - before > count) is not bool(whole_machine)
+    assert all((world.state / f"home/config/{number}").read_bytes() == b"%d" % number for number in range(count - 1))
 
 
 async def test_holes_stay_holes(world: World) -> None:
