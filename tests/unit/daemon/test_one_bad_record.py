@@ -10,7 +10,7 @@ from uuid import UUID
 import anyio
 import pytest
 
-from jamcore.continuity import reset_action
+from jamcore.continuity import deletion, reset_action
 from jamcore.continuity.blocks import PACK_SUFFIX
 from jamcore.daemon.compose import composed
 from jamcore.daemon.identity import daemon_identity
@@ -50,7 +50,7 @@ ENGINE = EngineFacts(name="bubblewrap", isolation=Isolation.NAMESPACE, abilities
 THEN = datetime(2026, 1, 2, tzinfo=UTC)
 BAD, GOOD = 1, 2
 """The bad record of each kind is always the first that is come to."""
-RESET = 3
+RESET, DELETION = 3, 4
 """Of an action."""
 DAMAGED_PENDING = f"{layout.PENDING_CLEANUPS}/jam-0000000000000000.json"
 NOBODY = UUID(int=0)
@@ -173,10 +173,12 @@ def leave_files(app: Path, files: Files, good: Plan) -> None:
         (STUCK, b""),
         (FREE, b""),
         (f"{layout.packs(ident(HOST, GOOD))}/{ident(HOST, 9)}{PACK_SUFFIX}", b"half"),
-        (f"{layout.packs(ident(HOST, BAD))}/{ident(HOST, 9)}{PACK_SUFFIX}/no-file", b""),
     ):
         files.make_private((app / relative).parent)
         (app / relative).write_bytes(data)
+    packs = app / layout.packs(ident(HOST, BAD))
+    files.make_private(packs.parent)
+    packs.symlink_to(packs)
 
 
 async def seen(store_options: DaemonOptions) -> dict[str, object]:
@@ -218,7 +220,8 @@ async def options(tmp_path: Path) -> DaemonOptions:
 
 
 async def unknown_actions(store: Store) -> None:
-    """Begin two actions of kinds that this Jam does not have, and one of a kind with a step of its own, which cannot be read."""
+    """Begin two actions of kinds that this Jam does not have, and one of each kind with a step of its own, which cannot be read."""
+    await store.transact(lambda repos: repos.journal.begin(ident(ACTION, DELETION), deletion.KIND, "{}"))
     await store.transact(lambda repos: repos.journal.begin(ident(ACTION, RESET), reset_action.KIND, "{}"))
     for number in (BAD, GOOD):
         await store.transact(
@@ -244,6 +247,7 @@ async def test_one_bad_record_in_each_step_blocks_nothing(options: DaemonOptions
             ident(HOST, BAD),
             ident(HOST, BAD),
             STUCK,
+            ident(ACTION, DELETION),
             ident(ACTION, RESET),
             ident(OPERATION, BAD),
             ident(ROOM, BAD),
