@@ -55,7 +55,7 @@ def complete_of(app: Path, room: RoomView, checkpoint: Checkpoint) -> Path:
     return app / layout.checkpoint_root(room.host.id, checkpoint.id) / "complete.json"
 
 
-@pytest.mark.guarantee("CONT-1", "CONT-7", "CONT-9", "OPS-3")
+@pytest.mark.guarantee("CONT-1", "CONT-7", "CONT-9")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 async def test_the_program_is_never_started_on_it(
     client: JamClient, daemon: DaemonChild, app: Path, model: ResponsesServer, kind: Kind

@@ -152,11 +152,11 @@ async def test_damage_is_found_named_refused_and_healed(world: World, row: Row) 
     row.do(scene)
     world.restart()
     before = damage.on_disk(world.app)
-    decision = await world.inspect()
-    assert (decision.outcome, decision.failure) == (Activation.REFUSE_NO_CHECKPOINT, row.failure)
-    assert decision.evidence.generation_state == row.state
-    assert [word for word in row.words if scene.words(word) not in decision.evidence.problem] == []
-    assert await world.inspect() == decision
+    decision, again = await world.inspect(), await world.inspect()
+    for each in (decision, again):  # of several damaged units either may be met first
+        assert (each.outcome, each.failure) == (Activation.REFUSE_NO_CHECKPOINT, row.failure)
+        assert each.evidence.generation_state == row.state
+        assert [word for word in row.words if scene.words(word) not in each.evidence.problem] == []
     verdict = await checkpoints(world).verify(str(scene.newer.id))
     assert not verdict.sound
     assert [word for word in row.words if scene.words(word) not in verdict.problem] == []

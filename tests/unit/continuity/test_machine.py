@@ -180,7 +180,10 @@ class ContinuityMachine(RuleBasedStateMachine):
     # --------------------------------------------------------------------------------------------------------- the damage
 
     @precondition(lambda self: self.turns > 2)
-    @rule(host=HOSTS, places=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1 << 20), st.integers(0, 9)), max_size=4))
+    @rule(
+        host=HOSTS,
+        places=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1 << 20), st.integers(0, 9)), min_size=1, max_size=4),
+    )
     def damage(self, host: int, places: list[tuple[int, int, int]]) -> None:
         """Bits of packs and of roots are flipped, or the files are cut or gone."""
         for which, where, bit in places:
