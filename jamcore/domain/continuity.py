@@ -304,7 +304,9 @@ class DatabaseHelperError(FaultError):
     """The program that copies and restores databases in the guest could not be started, did not end, or said nonsense (CONT-5)."""
 
     code: ClassVar[str] = "continuity.database_helper"
-    hint: ClassVar[str] = "Try again; if it stays so, look at what else runs in the room's sandbox. Nothing was published or replaced."
+    hint: ClassVar[str] = (
+        "Try again; if it stays so, look at what else runs in the room's sandbox. Nothing was published or replaced."
+    )
 
     host: str
     problem: str

@@ -45,7 +45,7 @@ def test_the_message_is_a_sentence_without_references() -> None:
     """A person reads the class's own sentence; ids of guarantees stay in the source."""
     body = body_of(ContinuityRefusedError(session="s", failure="missing", detail=""))
     assert body.message == "The exact conversation cannot be brought back, so nothing was started"
-    assert body.context == {"session": "s", "failure": "missing", "detail": ""}
+    assert body.context == {"session": "s", "failure": "missing", "detail": "", "room": ""}
 
 
 @pytest.mark.anyio

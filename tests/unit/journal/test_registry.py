@@ -112,6 +112,29 @@ async def test_one_bad_action_stops_no_other(lives: Lives) -> None:
     lives.world.check()
 
 
+@pytest.mark.guarantee("START-1")
+async def test_a_kind_can_have_a_step_of_the_start_for_itself(lives: Lives) -> None:
+    """It is finished in that step alone, and the others in the other."""
+    done: list[str] = []
+
+    def kind(name: str) -> Action[Empty]:
+        async def act(record: Empty) -> Empty:
+            done.append(name)
+            return record
+
+        return Action(name, Empty, [Step("one", act, OnRestart.REPLAY)])
+
+    registry = ActionRegistry()
+    async with lives.live() as life:
+        for number, name in enumerate(("other", "own")):
+            registry.register(kind(name))
+            await life.journal.begin(UUID(int=number), name, "{}")
+        assert await registry.replay(life.journal, life.runner, only="own") == ()
+        assert done == ["own"]
+        assert await registry.replay(life.journal, life.runner, but=("own",)) == ()
+        assert done == ["own", "other"]
+
+
 async def test_replay_with_nothing_to_do_does_nothing(lives: Lives) -> None:
     """The usual start."""
     async with lives.live() as life:
