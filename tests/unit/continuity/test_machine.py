@@ -215,7 +215,7 @@ class ContinuityMachine(RuleBasedStateMachine):
 
 @pytest.mark.guarantee("CONT-1", "CONT-4", "CONT-11", "WS-9", "WS-12")
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(7200)  # the long profile
 def test_any_history(make_world: MakeWorld) -> None:
     """Histories of turns, captures, crashes and damage; a failing one is printed as the shortest that fails."""
     ContinuityMachine.make_world = staticmethod(make_world)
