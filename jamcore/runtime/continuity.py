@@ -20,6 +20,7 @@ from jamcore.domain.continuity import (
     Checkpoint,
     CheckpointReason,
     ContinuityRefusedError,
+    Observation,
     ResumeSource,
 )
 from jamcore.domain.events import SessionNotice, TurnStarted, TurnStateChanged
@@ -100,14 +101,18 @@ class HostContinuity:
             return False
         decision, placement = resumed
         assert decision.evidence.checkpoint_id is not None
-        placed = await self.databases.activator.place(
-            placement,
-            host=self.host.id,
-            checkpoint=decision.evidence.checkpoint_id,
-            guest=self.databases.guest,
-            captures=await self.hooks.declare_capture(),
-            restore_files=lambda why: self._place_files(decision, seat, why_not_live=why),
-        )
+        try:
+            placed = await self.databases.activator.place(
+                placement,
+                host=self.host.id,
+                checkpoint=decision.evidence.checkpoint_id,
+                guest=self.databases.guest,
+                captures=await self.hooks.declare_capture(),
+                restore_files=lambda why: self._place_files(decision, seat, why_not_live=why),
+            )
+        except CaptureRefusedError as refused:
+            await self._record(seat, reported=None, detail=f"{refused.code}: {refused}")  # an attempt that failed (CONT-12)
+            raise
         self.expectations[seat.session.id] = (decision, placed)
         return placed != placement
 
@@ -143,6 +148,13 @@ class HostContinuity:
             ResumeFailedError: The provider came back as somebody else, or not at all; that is stored.
             ObservationLostError: It could not be stored.
         """
+        observation = await self._record(seat, reported=reported, detail=detail)
+        require_success(observation, room=seat.room_name)
+        row = await self.store.read(lambda repos: repos.checkpoints.get(observation.checkpoint_id))
+        placement = self.expectations[seat.session.id][1]
+        await self.feed.append(seat.room_id, None, [_resumed(reported, placement, row.generation)])
+
+    async def _record(self, seat: Seat, *, reported: str | None, detail: str) -> Observation:
         decision, placement = self.expectations[seat.session.id]
         checkpoint = decision.evidence.checkpoint_id
         assert checkpoint is not None
@@ -156,9 +168,7 @@ class HostContinuity:
             detail=detail,
         )
         await self.observer.record(observation)
-        require_success(observation, room=seat.room_name)
-        row = await self.store.read(lambda repos: repos.checkpoints.get(checkpoint))
-        await self.feed.append(seat.room_id, None, [_resumed(reported, placement, row.generation)])
+        return observation
 
     async def settle(self, seat: Seat, remembered: tuple[ProviderTurn, ...]) -> bool:
         """Mark every turn whose end was not seen or not captured as kept or cut (CONT-11).

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 import jamcore
 from jamcore.domain import layout
 from jamcore.domain.cells import Placement
-from jamcore.domain.continuity import CheckpointReason, ContinuityFailure, ObservationOutcome
+from jamcore.domain.continuity import CheckpointReason, ContinuityFailure, DatabaseRefusedError, ObservationOutcome
 from jamcore.domain.resets import MEANING, SEVERITY, ContinuityEvidence, SessionEvidence, worst
+from jamcore.runtime.seat import Seat
 
 if TYPE_CHECKING:
     from tests.unit.resets.conftest import Life, Stage
@@ -120,6 +122,29 @@ async def test_a_thread_that_was_killed_before_it_wrote_anything_can_be_started_
         assert view.can_start_fresh
         (stage.state / "home" / "logs" / "a").write_bytes(b"it did write something, which no generation holds yet")
         assert (await evidence_of(life, stage)).failure is None
+
+
+@pytest.mark.guarantee("CONT-9", "CONT-12")
+async def test_databases_that_cannot_be_put_back_are_a_failed_resume(stage: Stage) -> None:
+    """The program was not started, and the attempt counts all the same: such a conversation can be started afresh."""
+    await stage.make(placement=Placement.DEDICATED, rooms=1)
+    made = stage.rooms[0]
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise DatabaseRefusedError(path="~/db", reason="damaged")
+
+    async with stage.living() as life:
+        session = await life.store.read(lambda repos: repos.sessions.get(made.session.id))
+        seat = Seat(session=session, workspace=made.workspace, room_id=made.room.id, room_name=made.room.name)
+        continuity = life.continuity(stage.host)
+        await continuity.activate(seat)
+        continuity.databases = cast("Any", SimpleNamespace(activator=SimpleNamespace(place=refuse), guest=None))
+        with pytest.raises(DatabaseRefusedError):
+            await continuity.place_databases(seat)
+        evidence = await evidence_of(life, stage)
+        assert evidence.failure is ContinuityFailure.RESUME_FAILED
+        assert evidence.sessions[0].observation is not None
+        assert "damaged" in evidence.sessions[0].observation.detail
 
 
 @pytest.mark.guarantee("CONT-12")
