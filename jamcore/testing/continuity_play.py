@@ -80,6 +80,7 @@ class Play:
     client: JamClient
     server: ResponsesServer
     rooms: tuple[Told, ...]
+    accepted: bool = False
 
     @property
     def host(self) -> Path:
@@ -175,7 +176,7 @@ class Play:
             self.daemon.start()
             await self.daemon.up()
         self.client = self.daemon.client()
-        if self.cell.needs_a_word:
+        if self.cell.needs_a_word and not self.accepted:
             await self._give_the_word()
 
     async def killed_on_the_way_back(self, point: str) -> None:
@@ -249,6 +250,7 @@ class Play:
         assert not self.daemon.family()
         assert len(self.server.requests) == heard
         await self.client.stop(self.rooms[0].ref, accept_unsaved=True)
+        self.accepted = True
 
     async def _require_fate(self, told: Told) -> None:
         third = next((turn for turn in await self.client.turns(told.ref) if told.third and turn.id == told.third.id), None)
