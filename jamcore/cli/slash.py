@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from jamcore.cli.diff import diff_lines
 from jamcore.cli.invoke import Session
-from jamcore.cli.views import show_change
+from jamcore.cli.views import show_change, show_trouble
 from jamcore.control.client import JamClient
 
 HELP = (
@@ -46,7 +46,9 @@ class Slash:
             case "/stop":
                 result = await self._client.stop(self._ref)
                 kept = f", checkpoint {result.checkpoint.generation}" if result.checkpoint else ""
-                output.note(f"{result.outcome}{kept}. A message brings the room back.", "bold")
+                back = "" if result.room.safety.unsaved else " A message brings the room back."
+                output.note(f"{result.outcome}{kept}.{back}", "bold")
+                show_trouble(output, result.room)
             case "/change":
                 await self._change()
             case "/show":

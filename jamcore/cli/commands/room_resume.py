@@ -5,6 +5,7 @@ from __future__ import annotations
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
+from jamcore.cli.standing import standing
 from jamcore.cli.views import show_room
 
 
@@ -12,12 +13,14 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
     """Bring a room back to the exact conversation it had, or refuse with the reason. It never begins a new one instead."""
 
     async def work(session: Session) -> Exit:
+        client = session.client()
         with session.output.ticker.during("restoring and resuming"):
-            view = await session.client().resume(room)
+            view = await client.resume(room)
         if session.output.json:
             session.output.document(view)
             return Exit.OK
         show_room(session.output, view)
+        session.output.note(*standing(await client.inspect(room)))
         session.output.note(f"Evidence: jam session inspect {view.room.name}")
         return Exit.OK
 

@@ -106,7 +106,7 @@ class FakeRooms(Part):
         room = self.fake.find(ref)
         if room.unsaved is not None:
             return self._settled(room, accept=accept_unsaved)
-        if room.room.name == "unsaved" and room.live:
+        if room.room.name.startswith("unsaved") and room.live:
             room.unsaved, room.live = unsaved(room), False
             return StopResult(room=room.view(), checkpoint=None, outcome="parked")
         outcome = "parked" if room.live else "already-parked"

@@ -246,7 +246,7 @@ def test_a_conversation_that_cannot_come_back_is_refused(jam: Jam) -> None:
     assert refused.status == Exit.REFUSED
     assert "jam: The exact conversation cannot be brought back, so nothing was started (continuity.refused)" in refused.err
     assert "  failure: corrupt" in refused.err
-    assert "  hint: Run `jam session inspect`" in refused.err
+    assert "  hint: Nothing was changed or deleted. `jam continuity inspect ROOM` shows" in refused.err
     error = jam("room", "resume", "lost", "--json").json["error"]
     assert (error["code"], error["context"]["failure"]) == ("continuity.refused", "corrupt")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ def test_a_room_says_what_it_comes_back_from(jam: Jam, room: str) -> None:
     assert shown["kept in"].endswith(" old, 4.0 KiB, 3 files")
     assert shown["verified"].startswith("2026-01-0")
     assert shown["turns in none"] == "0"
+    assert "Resumed exactly (generation 2: restored from it)." in jam("room", "resume", room).err
     safety = jam("room", "show", room, "--json").json["room"]["safety"]
     assert (safety["kept"]["generation"], safety["kept"]["bytes_total"], safety["trouble"]) == (2, 4096, None)
 
@@ -75,3 +77,21 @@ def test_a_last_checkpoint_that_failed_says_what_to_type(jam: Jam) -> None:
     assert "1 completed turn is in no checkpoint" in given_up.err
     assert "turn 00000000-0000-0000-0000-000000000009" in given_up.err
     assert "state\tlive" in jam("room", "resume", "unsaved").out
+
+
+@pytest.mark.guarantee("CONT-8")
+def test_a_stop_from_within_the_room_says_so_too(jam: Jam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not say that a message brings the room back; the attach that comes next begins with what to type."""
+    jam("room", "new", "codex", "--name", "unsaved-too")
+    typed = tmp_path / "typed"
+
+    def attached(text: str) -> str:
+        typed.write_text(text)
+        with typed.open() as stream:
+            monkeypatch.setattr("sys.stdin", stream)
+            return jam("attach", "unsaved-too").err
+
+    said = attached("/stop\n")
+    assert "Next: jam room stop unsaved-too" in said
+    assert "brings the room back" not in said
+    assert "so it does not start. Next: jam room stop unsaved-too" in attached("")
