@@ -268,8 +268,7 @@ class Activator:
             generation = self._generations.read(row.host_id, row.id)
             if generation is None:
                 return "incomplete", f"{COMPLETE} of generation {row.generation} is gone"
-            if different := generation.differs_from(row):
-                return "corrupt", f"{COMPLETE} does not say what was recorded of generation {row.generation}: {different}"
+            generation.require_recorded(row)
             with self._generations.blocks(row.host_id).reader() as source:
                 verify(source, generation, anyio.from_thread.check_cancelled)
         except CheckpointCorruptError as error:
