@@ -81,12 +81,15 @@ class DatabaseActivator:
         """Return why the live databases would not be used for a resume, or ``None``. Changes nothing.
 
         Raises:
-            CheckpointCorruptError, DatabaseHelperError: The generation is damaged, or the helper failed.
+            CheckpointCorruptError: The generation is damaged.
+            CheckpointFailedError, DatabaseHelperError: The machine or the helper failed.
         """
         try:
             return await differs(guest, await anyio.to_thread.run_sync(self._databases, host, checkpoint))
         except BlockDamagedError as error:
             raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=error.told()) from error
+        except OSError as error:
+            raise CheckpointFailedError(host=str(host), problem=str(error)) from error
 
     async def _place(
         self,

@@ -68,17 +68,24 @@ class LastCheckpoints:
         """Record what is in no checkpoint and what becomes of it, and say so in every room of the host."""
         host = unsaved.host_id
         outside = await self._store.read(partial(_outside, host))
-        hindrance = await self._hosts.hindrance(host)
-        if hindrance is None:
-            fate = "the live state still extends the last checkpoint, so they come back with it, as long as it is there"
-        else:
-            fate = f"the last checkpoint is restored, because {hindrance}: they are cut, and the live files are kept beside it"
         count = len(outside)
-        detail = f"{count} completed {'turn is' if count == 1 else 'turns are'} in no checkpoint; {fate}"
+        detail = f"{count} completed {'turn is' if count == 1 else 'turns are'} in no checkpoint; {await self._fate(host, count)}"
         settled = await self._unsaved.settle(unsaved, "accepted", detail=detail, turns=tuple(turn.id for turn in outside))
         for room in await self._store.transact(partial(_say, settled)):
             self._feed.announce(room)
         return settled
+
+    async def _fate(self, host: UUID, count: int) -> str:
+        """Say what becomes of so many turns. That it cannot be told now, since the sandbox is gone, keeps nobody from going on."""
+        they, come, are = ("it", "comes", "is") if count == 1 else ("they", "come", "are")
+        try:
+            hindrance = await self._hosts.hindrance(host)
+        except JamError as error:
+            them = "it" if count == 1 else "them"
+            return f"what becomes of {them} is decided when the room comes back, because the live state could not be compared ({error})"
+        if hindrance is None:
+            return f"the live state still extends the last checkpoint, so {they} {come} back with it, as long as it is there"
+        return f"the last checkpoint is restored, because {hindrance}: {they} {are} cut, and the live files are kept beside it"
 
 
 def _outside(host: UUID, repos: Repos) -> tuple[Turn, ...]:

@@ -152,3 +152,24 @@ async def test_a_conversation_that_cannot_be_kept_is_given_up_in_words(client: J
     assert f"restored, because ~/{DATABASE}: it holds a GitHub token" in settled.detail
     await ask(client, room, "two")
     assert (await answers(client, room))[-1] == "one | two"
+
+
+@pytest.mark.guarantee("CONT-8", "CONT-1")
+async def test_a_sandbox_that_cannot_be_looked_into_keeps_nobody_from_giving_up(
+    client: JamClient, daemon: DaemonChild, app: Path
+) -> None:
+    """Neither the checkpoint nor the comparison can be made without the sandbox. That is said, and the resume decides."""
+    room = await notebook(client)
+    ref = str(room.room.id)
+    await ask(client, room, "one")
+    await client.say(ref, TurnRequest(id=new_id(), text="ghp_" + "A1b2" * 9))
+    await room_event(client, ref, lambda event: getattr(event.payload, "code", "") == "continuity.secret_in_state")
+    await client.stop(ref)
+    (app / layout.engine_root(room.host.engine) / f"{room.host.sandbox}.json").unlink()
+    with refused("continuity.unsaved"):
+        await client.stop(ref)
+    settled = (await client.stop(ref, accept_unsaved=True)).settled
+    assert settled is not None
+    assert "1 completed turn is in no checkpoint; what becomes of it is decided when the room comes back" in settled.detail
+    await ask(client, room, "two")
+    assert (await answers(client, room))[-1] == "one | two"
