@@ -19,6 +19,8 @@ from jamcore.system.guest import GuestProcess
 
 CLOSE_S = 5.0
 """For the helper's end: its tree is killed, which takes milliseconds."""
+STOP_S = 5.0
+"""For the stop of a sandbox that was started for the helper, once its caller's time is over: whoever ends a host parks it besides."""
 
 
 @dataclass(slots=True)
@@ -71,8 +73,14 @@ class GuestPython:
         await self.ownership.prove(name, marker.nonce)
 
     async def _park(self) -> None:
-        with anyio.CancelScope(shield=True):
-            await self.ownership.calls.stop(self.plan.name)
+        """Stop it again. A caller that is cancelled meanwhile, or was before, waits for a part of its own time at most."""
+        calls, name = self.ownership.calls, self.plan.name
+        try:
+            await calls.stop(name)
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(STOP_S, shield=True):
+                await calls.stop(name)
+            raise
 
 
 @dataclass(frozen=True, slots=True)
