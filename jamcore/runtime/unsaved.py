@@ -29,8 +29,12 @@ class UnsavedHosts:
         self._unwritten: dict[UUID, UnsavedHost] = {}
 
     async def failed(self, host: UUID, code: str, problem: str) -> UnsavedHost:
-        """Note that a host's final checkpoint failed. From now on the host does not start, whether the store could take it or not."""
-        note = UnsavedHost(id=self._ids.uuid(), host_id=host, code=code, problem=bounded(problem), failed_at=self._clock.now())
+        """Note that a host's final checkpoint failed. From now on the host does not start, whether the store could take it or not.
+
+        ``problem``: words, or an error's text, which begins with the code that is kept beside it.
+        """
+        words = bounded(problem.removeprefix(f"{code}: "))
+        note = UnsavedHost(id=self._ids.uuid(), host_id=host, code=code, problem=words, failed_at=self._clock.now())
         self._unwritten[host] = note
         try:
             return await self._write(note)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from jamcore.continuity.publish import CheckpointFailedError
 from jamcore.domain.safekeeping import HostUnsavedError
 from jamcore.runtime.unsaved import UnsavedHosts
 from jamcore.store import Repos, Store, StoreFullError, open_store
@@ -83,3 +84,17 @@ async def test_what_was_never_recorded_is_recorded_with_its_settlement(tmp_path:
         (row,) = await store.read(lambda repos: repos.unsaved_hosts.of_host(made.host.id))
         assert (row.problem, row.settlement, row.turns) == ("no space left", "accepted", (UUID(int=5),))
         await hosts.require_saved(made.host.id)
+
+
+@pytest.mark.guarantee("CONT-8")
+async def test_the_refusal_says_what_failed_once(tmp_path: Path) -> None:
+    """An error's text begins with its code, and the refusal puts the code before the words."""
+    clock, ids = SystemClock(), SystemIds()
+    async with open_store(tmp_path / "jam.db", files=Files(), clock=clock, daemon_id=UUID(int=1)) as store:
+        made = await room(store)
+        hosts = UnsavedHosts(store, clock=clock, ids=ids)
+        error = CheckpointFailedError(host=str(made.host.id), problem="no space left")
+        await hosts.failed(made.host.id, error.code, str(error))
+        with pytest.raises(HostUnsavedError) as refused:
+            await hosts.require_saved(made.host.id)
+    assert refused.value.problem == f"continuity.checkpoint_failed: host={made.host.id}, problem=no space left"
