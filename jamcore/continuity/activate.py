@@ -215,6 +215,8 @@ class Activator:
     ) -> Placement:
         """Put the state in place for an exact resume: leave it as it is if it provably extends the generation, else restore.
 
+        Where the provider declares databases, a restore is at its end only when :class:`DatabaseActivator` has put them in place as well.
+
         Args:
             decision: An EXACT_RESUME decision; any other is refused.
             session: Whose it is.
@@ -301,7 +303,7 @@ class Activator:
         if not task.state_root.is_dir():
             self._generations.files.make_private(task.state_root)
         root, compared = self._compared(task)
-        place = Place(task.state_root, task.scratch_root, recovery, self._ids.uuid())
+        place = Place(task.state_root, task.scratch_root, recovery, self._ids.uuid(), task.rules.has_databases)
         with _damage_of(task), self._generations.blocks(task.session.host_id).reader() as source:
             restore = Restore(
                 source,

@@ -25,6 +25,7 @@ from jamcore.continuity.objects import read_root
 from jamcore.continuity.packs import BlockDamagedError
 from jamcore.continuity.patterns import shown
 from jamcore.continuity.publish import CheckpointFailedError, Generations
+from jamcore.continuity.restore import end_restore
 from jamcore.domain import limits
 from jamcore.domain.continuity import CaptureList, CaptureRefusedError, CheckpointCorruptError, ResumeSource
 from jamcore.system.ids import IdSource
@@ -104,16 +105,18 @@ class DatabaseActivator:
         wanted = await anyio.to_thread.run_sync(self._databases, host, checkpoint)
         if not wanted and (placement.source is ResumeSource.LIVE or not patterns):
             return placement
-        hindrance = await differs(guest, wanted)
-        if hindrance is None and placement.source is ResumeSource.LIVE:
-            return placement
         if placement.source is ResumeSource.LIVE:
-            placement = await restore_files(str(hindrance))
+            hindrance = await differs(guest, wanted)
+            if hindrance is None:
+                return placement
+            placement = await restore_files(hindrance)
         async with self._coordinators.for_host(host).exclusive("restore", bound_s):
             with self._generations.blocks(host).reader() as source:
                 await restore(guest, wanted, source, patterns=patterns, restore_id=self._ids.uuid())
             if hindrance := await differs(guest, wanted):
                 raise CheckpointFailedError(host=str(host), problem=f"restored, and yet {hindrance}")
+            # Until here the marker of the files stands: what a cut restore left would not always be told from what was captured.
+            await anyio.to_thread.run_sync(end_restore, self._generations.recovery(host), self._generations.files)
         return placement
 
     def _databases(self, host: UUID, checkpoint: UUID) -> tuple[Database, ...]:

@@ -144,6 +144,7 @@ class CaptureRules:
         self._rules = tuple(_Rule(Glob(entry.pattern), entry.kind) for entry in declared.entries)
         self.credentials = Globs(declared.credential_patterns)
         self.guest_scratch = declared.guest_scratch
+        self.has_databases = any(entry.kind is CaptureKind.DATABASE for entry in declared.entries)
 
     def kind_of(self, path: Path) -> CaptureKind:
         """Return how a file is captured."""

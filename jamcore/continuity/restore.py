@@ -3,6 +3,7 @@
 Every captured file is first written beside, verified and synced; then names are exchanged one by one below open directories, so that no
 link that a guest left can lead out of the state root. What is replaced is moved to ``recovery/replaced/<id>``.
 A marker stands for as long as the state is neither the old nor the new one: with it, nothing may be captured and no live state be used.
+Where databases belong to the state it stands until they are in place, too: files and databases are of one moment.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from uuid import UUID
 
 from jamcore.continuity.aside import Aside
+from jamcore.continuity.blocks import mode_of
 from jamcore.continuity.compare import Standing
 from jamcore.continuity.content import Content
 from jamcore.continuity.format import Source
@@ -38,18 +40,32 @@ _CAPTURED = frozenset({CaptureKind.APPEND_ONLY, CaptureKind.WHOLE})
 
 
 def is_half_restored(recovery: Path) -> bool:
-    """Say whether a restore of this host began and did not end."""
-    return (recovery / MARKER).exists()
+    """Say whether a restore of this host began and did not end.
+
+    Raises:
+        OSError: That cannot be found out.
+    """
+    return mode_of(recovery / MARKER) is not None
+
+
+def end_restore(recovery: Path, files: Files) -> None:
+    """Say durably that all is in place; where no restore began, nothing is to be done."""
+    if is_half_restored(recovery):
+        files.unlink(recovery / MARKER)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a restore works. ``scratch_root`` is the guest's home on the host's file system, if it has one there."""
+    """Where a restore works. ``scratch_root`` is the guest's home on the host's file system, if it has one there.
+
+    ``databases_follow``: it is not at its end before somebody put databases in place and called :func:`end_restore`.
+    """
 
     state_root: Path
     scratch_root: Path | None
     recovery: Path
     restore_id: UUID
+    databases_follow: bool = False
 
 
 class Restore:
@@ -100,7 +116,8 @@ class Restore:
                 self._reach("restore.cleared")
                 _Swap(self._source, staged, directory, owner, aside, self._files).run(state, self._root.content)
             self._reach("restore.swapped")
-        self._files.unlink(marker)
+        if not self._place.databases_follow:
+            end_restore(self._place.recovery, self._files)
         self._reach("restore.finished")
         return replaced if aside.used else None
 

@@ -20,6 +20,7 @@ from jamcore.domain.continuity import (
     CaptureEntry,
     CaptureKind,
     CaptureList,
+    CaptureRefusedError,
     Checkpoint,
     ContinuityFailure,
     DatabaseBusyError,
@@ -130,6 +131,33 @@ async def test_restored_twice_it_is_the_same(chat: Chat) -> None:
     assert (await chat.place()).source is ResumeSource.LIVE
     assert (await chat.capture()).bytes_written < 2000
     assert list((chat.world.home / OWN.decode() / "staged").iterdir()) == []
+
+
+@pytest.mark.guarantee("CONT-1", "CONT-5", "CONT-11")
+@pytest.mark.parametrize("captured", [0, 1], ids=["it has none", "it has one"])
+async def test_a_restore_that_was_cut_before_the_databases_is_done_again(
+    make_world: MakeWorld, tmp_path: Path, captured: int
+) -> None:
+    """Files of one moment are never used beside a database of a later one, also where the generation does not know that database."""
+    captures = CaptureList(entries=(LOG, CaptureEntry(pattern="chats/*.db", kind=CaptureKind.DATABASE)))
+    async with make_world(tmp_path / "app", captures=captures, plan=ActivationPlan()) as world:
+        world.log().write_bytes(b"{}\n")
+        for number in range(captured):
+            Conversation(world.home / "chats" / f"{number}.db")
+        chat = Chat(world, Conversation(tmp_path / "unused.db"))
+        await chat.capture()
+        later = world.home / "chats" / "later.db"
+        Conversation(later)
+        world.log().write_bytes(b"other\n")
+        assert (await world.place()).source is ResumeSource.GENERATION
+        world.restart()  # killed before any database was looked at
+        with pytest.raises(CaptureRefusedError, match="interrupted"):
+            await chat.capture()
+        placement = await chat.place()
+        assert (placement.source, placement.why_restored) == (ResumeSource.GENERATION, "a restore was interrupted")
+        assert not later.exists()
+        assert (await chat.place()).source is ResumeSource.LIVE
+        await chat.capture()
 
 
 @pytest.mark.guarantee("CONT-10")
