@@ -19,6 +19,7 @@ from jamcore.cli.signals import Interruptible
 from jamcore.cli.slash import HELP, Next, Slash
 from jamcore.cli.standing import standing
 from jamcore.cli.views import room_state
+from jamcore.cli.words import quoted
 from jamcore.control.client import JamClient
 from jamcore.domain.errors import JamError
 from jamcore.domain.events import RoomEvent, SessionNotice, TurnStateChanged
@@ -61,7 +62,7 @@ class Attached:
     async def run(self) -> Exit:
         """Stay until the person leaves; return the status of the command."""
         left = await self._guard.run()
-        self._output.note(f"Left; the room goes on. Come back with: jam attach {self._ref}", "bold")
+        self._output.note(f"Left; the room goes on. Come back with: jam attach {quoted(self._ref)}", "bold")
         return Exit.INTERRUPTED if left is None else left
 
     async def _work(self) -> Exit:

@@ -12,6 +12,7 @@ from uuid import UUID
 from jamcore.cli.command_lines import CommandLines, Lines
 from jamcore.cli.output import Output
 from jamcore.cli.text import safe_line
+from jamcore.cli.words import quoted
 from jamcore.domain.approvals import ApprovalState, DecidedBy
 from jamcore.domain.events import (
     IN_DOUBT,
@@ -128,7 +129,7 @@ class EventView:
     def in_doubt(self) -> None:
         """Say that the end of a turn was not seen, and what decides it (CONT-11)."""
         self.close()
-        back = f"`jam room resume {self._ref}` brings the conversation back and says what was kept."
+        back = f"`jam room resume {quoted(self._ref)}` brings the conversation back and says what was kept."
         self._output.note(f"The agent (or the daemon) ended in the middle of this turn. {back}", "red")
 
     def close(self) -> None:
@@ -214,7 +215,7 @@ class EventView:
             why = "" if said and said in notice.detail else f" ({detail})"
             if self._is_past and self._past.live:
                 return f"the room was parked{why}"
-            return f"the room is parked{why}: say something, or `jam room resume {self._ref}`, to bring it back"
+            return f"the room is parked{why}: say something, or `jam room resume {quoted(self._ref)}`, to bring it back"
         return f"{detail} ({_short(notice.code)})"
 
     def _doing(self, payload: _Doing) -> None:

@@ -12,6 +12,7 @@ from jamcore.cli.events import EventView
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session
 from jamcore.cli.signals import Interruptible, second_leaves
+from jamcore.cli.words import quoted
 from jamcore.control.client import JamClient
 from jamcore.domain.errors import JamError, NotFoundError
 from jamcore.domain.events import IN_DOUBT, RoomEvent, SessionNotice, TurnStateChanged
@@ -60,7 +61,7 @@ class TurnWatch:
             turn = await guarded.run()
         self._view.close()
         if turn is None:
-            self._session.output.note(f"Detached; the work goes on. Come back with: jam attach {self._ref}", "bold")
+            self._session.output.note(f"Detached; the work goes on. Come back with: jam attach {quoted(self._ref)}", "bold")
         return turn
 
     async def _follow(self) -> Turn:

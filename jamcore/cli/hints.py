@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jamcore.cli.words import quoted
+
 if TYPE_CHECKING:
     from jamcore.domain.errors import JamError
 
@@ -28,9 +30,9 @@ def hint_of(error: JamError) -> str:
     if context.get("failure") == "live-state" and context.get("room"):
         return _SIBLINGS
     if error.code in _LOST and context.get("room"):
-        import shlex  # late: what ends well needs none
-
-        return _INSPECT.format(room=shlex.quote(context["room"]))
+        return _INSPECT.format(room=quoted(context["room"]))
+    if error.code == "continuity.unsaved" and context.get("rooms") and ", " not in context["rooms"]:
+        return error.hint.replace("ROOM", quoted(context["rooms"]))
     if error.code == "conflict.changed_record" and context.get("kind") == "room":
         # The command line makes a new id for each request, so what is taken can only be the name.
         return "Choose another name; `jam ls` lists those that are taken."

@@ -12,6 +12,7 @@ from jamcore.cli.follow import TurnWatch, exit_of_turn
 from jamcore.cli.invoke import Session
 from jamcore.cli.signals import Interruptible, second_leaves
 from jamcore.cli.views import show_change
+from jamcore.cli.words import quoted
 from jamcore.control.client import JamClient
 from jamcore.domain.events import SessionNotice
 from jamcore.domain.requests import RunRequest, RunView
@@ -74,11 +75,11 @@ class ShownRun:
         if self._output.json:
             self._output.json_line({"run": view})
         elif view.change is None:
-            self._output.note(f"There is no change request; see: jam attach {view.room.room.name}", "yellow")
+            self._output.note(f"There is no change request; see: jam attach {quoted(view.room.room.name)}", "yellow")
         else:
             show_change(self._output, view.change)
             self._output.note(f"Look at the patch:   jam change show {view.change.id}")
-            self._output.note(f"Talk with the agent: jam attach {view.room.room.name}")
+            self._output.note(f"Talk with the agent: jam attach {quoted(view.room.room.name)}")
 
     def _detached(self, view: RunView) -> Exit:
         identifier: UUID = view.room.room.id
@@ -86,5 +87,5 @@ class ShownRun:
             self._output.document(view)
         else:
             self._output.line(str(identifier))
-            self._output.note(f"Watch it: jam attach {view.room.room.name}    Result: jam change ls")
+            self._output.note(f"Watch it: jam attach {quoted(view.room.room.name)}    Result: jam change ls")
         return Exit.OK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jamcore.cli.words import quoted
 from jamcore.domain.continuity import Checkpoint, ObservationOutcome, ResumeSource
 from jamcore.domain.requests import SessionInspection
 
@@ -15,7 +16,7 @@ def standing(found: SessionInspection, *, ahead: str = "") -> tuple[str, str]:
         found: The evidence.
         ahead: What the room was told of files that are ahead of its conversation, if no turn has ended well since.
     """
-    name = found.room.room.name
+    name = quoted(found.room.room.name)
     files = f"\n{ahead[:1].upper()}{ahead[1:]}." if ahead else ""
     if (unsaved := found.room.safety.unsaved) is not None:
         return f"Its last checkpoint failed ({unsaved.problem}), so it does not start. Next: jam room stop {name}", "red"

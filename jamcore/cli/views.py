@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from jamcore.cli.output import Output
-from jamcore.cli.words import SHORT_ID, passed, room_word, shortened, size_word
+from jamcore.cli.words import SHORT_ID, passed, quoted, room_word, shortened, size_word
 from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Placement
 from jamcore.domain.changes import ChangeDecision, ChangeRequest, Verdict
@@ -75,7 +75,7 @@ def kept_pairs(safety: Safety, now: datetime) -> tuple[tuple[str, object], ...]:
 
 def show_trouble(output: Output, view: RoomView) -> None:
     """Print what keeps a conversation out of a generation, and what to type next."""
-    trouble, unsaved, name = view.safety.trouble, view.safety.unsaved, view.room.name
+    trouble, unsaved, name = view.safety.trouble, view.safety.unsaved, quoted(view.room.name)
     if unsaved is not None:
         failed = f"The last checkpoint failed at {moment(unsaved.failed_at)}: {unsaved.problem}"
         output.note(f"{failed}\nThe room does not start before that is settled. Next: jam room stop {name}", "red")

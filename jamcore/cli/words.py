@@ -42,6 +42,13 @@ def size_word(count: int) -> str:
     return f"{count} bytes"
 
 
+def quoted(name: str) -> str:
+    """Return a room's name as it is typed in a command that people are told to type: names may have spaces."""
+    import shlex  # late: most commands name none
+
+    return shlex.quote(name)
+
+
 def turn_word(state: str, *, live: bool) -> str:
     """Return how a turn stands. What ran when its room went down is in doubt until the room is used again."""
     return "in doubt" if state == "running" and not live else state

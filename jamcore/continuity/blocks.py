@@ -21,7 +21,7 @@ from threading import Lock, local
 from uuid import UUID
 
 from jamcore.continuity.format import Unit
-from jamcore.continuity.packs import BlockDamagedError, PackWriter, proves, read_entry, read_unit, scan
+from jamcore.continuity.packs import BlockDamagedError, EntryReader, PackWriter, scan
 from jamcore.system.files import Files
 
 PACK_SUFFIX = ".pack"
@@ -100,7 +100,7 @@ class BlockStore:
         except FileNotFoundError:
             return False
         try:
-            return proves(descriptor, place[1], digest)
+            return EntryReader().proves(descriptor, place[1], digest)
         finally:
             os.close(descriptor)
 
@@ -180,13 +180,34 @@ class BlockStore:
             os.close(descriptor)
 
 
+class _OpenPacks:
+    """The packs that one thread of a reader has open, the last used ones."""
+
+    def __init__(self) -> None:
+        self.entries = EntryReader()
+        self._descriptors: OrderedDict[Path, int] = OrderedDict()
+
+    def descriptor(self, pack: Path) -> int:
+        if pack in self._descriptors:
+            self._descriptors.move_to_end(pack)
+            return self._descriptors[pack]
+        if len(self._descriptors) >= OPEN_PACKS:
+            os.close(self._descriptors.popitem(last=False)[1])
+        self._descriptors[pack] = _open(pack)
+        return self._descriptors[pack]
+
+    def close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.popitem()[1])
+
+
 class BlockReader:
     """Reads verified units for one piece of work. Each thread that reads has descriptors of its own, so none is closed under another."""
 
     def __init__(self, store: BlockStore) -> None:
         self._store = store
         self._mine = local()
-        self._all: list[OrderedDict[Path, int]] = []
+        self._all: list[_OpenPacks] = []
 
     def get(self, unit: Unit, digest: bytes) -> bytes:
         """See :meth:`~jamcore.continuity.format.Source.get`.
@@ -194,7 +215,7 @@ class BlockReader:
         Raises:
             OSError: The pack is there and cannot be read, which proves nothing about it.
         """
-        return self._read(unit, digest, read_unit)
+        return self._read(unit, digest, EntryReader.unit)
 
     def entry(self, unit: Unit, digest: bytes) -> bytes:
         """Return a unit's entry as it is stored, proven; for a copy of it into another pack.
@@ -203,16 +224,17 @@ class BlockReader:
             BlockDamagedError: It is missing or damaged.
             OSError: As :meth:`get`.
         """
-        return self._read(unit, digest, read_entry)
+        return self._read(unit, digest, EntryReader.entry)
 
-    def _read(self, unit: Unit, digest: bytes, read: Callable[[int, int, Unit, bytes], bytes]) -> bytes:
+    def _read(self, unit: Unit, digest: bytes, read: Callable[[EntryReader, int, int, Unit, bytes], bytes]) -> bytes:
+        mine = self._opened()
         place = self._store.locate(digest) or self._store.relocate(digest, None)
         found: BlockDamagedError | None = None
         for _ in range(MOVES):
             if place is None:
                 break
             try:
-                return read(self._descriptor(place[0]), place[1], unit, digest)
+                return read(mine.entries, mine.descriptor(place[0]), place[1], unit, digest)
             except BlockDamagedError as error:
                 found = error.at(f"a {unit.name.lower()} in {place[0].name}")
             except FileNotFoundError:  # any other failure to read says nothing about the bytes, and goes up as it is
@@ -225,22 +247,15 @@ class BlockReader:
 
     def close(self) -> None:
         """Close the packs; no thread reads any more."""
-        for opened in self._all:
-            while opened:
-                os.close(opened.popitem()[1])
+        while self._all:
+            self._all.pop().close()
 
-    def _descriptor(self, pack: Path) -> int:
-        opened: OrderedDict[Path, int] | None = getattr(self._mine, "opened", None)
+    def _opened(self) -> _OpenPacks:
+        opened: _OpenPacks | None = getattr(self._mine, "opened", None)
         if opened is None:
-            opened = self._mine.opened = OrderedDict()
+            opened = self._mine.opened = _OpenPacks()
             self._all.append(opened)
-        if pack in opened:
-            opened.move_to_end(pack)
-            return opened[pack]
-        if len(opened) >= OPEN_PACKS:
-            os.close(opened.popitem(last=False)[1])
-        opened[pack] = _open(pack)
-        return opened[pack]
+        return opened
 
 
 def is_regular(path: Path) -> bool:

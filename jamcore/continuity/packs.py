@@ -87,7 +87,7 @@ class PackWriter:
         return digest
 
     def copy(self, entry: bytes) -> None:
-        """Append an entry as another pack holds it, byte for byte; see :func:`read_entry`."""
+        """Append an entry as another pack holds it, byte for byte; see :meth:`EntryReader.entry`."""
         self._stream.write(entry)
         self.bytes_written += len(entry)
 
@@ -138,53 +138,57 @@ def scan(descriptor: int, checkpoint: UUID) -> Iterator[PackEntry | None]:
         offset += ENTRY_BYTES + fields[3]
 
 
-def read_unit(descriptor: int, offset: int, unit: Unit, digest: bytes) -> bytes:
-    """Return the plain bytes of the entry at ``offset``.
+class EntryReader:
+    """Reads entries of any pack, in one thread: what decompresses is made once, which is a third of the time of a small entry."""
 
-    Raises:
-        BlockDamagedError: Anything about it is not as it was stored.
-    """
-    fields = _entry_header(os.pread(descriptor, ENTRY_BYTES, offset))
-    if fields is None or fields[0] != unit or fields[5] != digest:
-        raise BlockDamagedError(digest=digest.hex(), problem="its entry header is damaged")
-    _, codec, plain, stored, check, _ = fields
-    data = os.pread(descriptor, stored, offset + ENTRY_BYTES)
-    if len(data) != stored or zlib.crc32(data) != check:
-        raise BlockDamagedError(digest=digest.hex(), problem="its stored bytes are damaged")
-    if codec == _ZSTD:
+    def __init__(self) -> None:
+        self._codec = zstandard.ZstdDecompressor()
+
+    def unit(self, descriptor: int, offset: int, unit: Unit, digest: bytes) -> bytes:
+        """Return the plain bytes of the entry at ``offset``.
+
+        Raises:
+            BlockDamagedError: Anything about it is not as it was stored.
+        """
+        fields = _entry_header(os.pread(descriptor, ENTRY_BYTES, offset))
+        if fields is None or fields[0] != unit or fields[5] != digest:
+            raise BlockDamagedError(digest=digest.hex(), problem="its entry header is damaged")
+        _, codec, plain, stored, check, _ = fields
+        data = os.pread(descriptor, stored, offset + ENTRY_BYTES)
+        if len(data) != stored or zlib.crc32(data) != check:
+            raise BlockDamagedError(digest=digest.hex(), problem="its stored bytes are damaged")
+        if codec == _ZSTD:
+            try:
+                data = self._codec.decompress(data, max_output_size=plain)
+            except zstandard.ZstdError as error:
+                raise BlockDamagedError(digest=digest.hex(), problem="it cannot be decompressed") from error
+        if len(data) != plain or digest_of(unit, data) != digest:
+            raise BlockDamagedError(digest=digest.hex(), problem="its bytes have another digest")
+        return data
+
+    def entry(self, descriptor: int, offset: int, unit: Unit, digest: bytes) -> bytes:
+        """Return the entry at ``offset`` as it is stored, with its header, after proving it.
+
+        Raises:
+            BlockDamagedError: Anything about it is not as it was stored.
+        """
+        self.unit(descriptor, offset, unit, digest)
+        fields = _entry_header(os.pread(descriptor, ENTRY_BYTES, offset))
+        entry = os.pread(descriptor, ENTRY_BYTES + fields[3], offset) if fields else b""
+        if fields is None or len(entry) != ENTRY_BYTES + fields[3]:
+            raise BlockDamagedError(digest=digest.hex(), problem="it changed while it was read")
+        return entry
+
+    def proves(self, descriptor: int, offset: int, digest: bytes) -> bool:
+        """Say whether the entry at ``offset`` holds the bytes of this digest, whatever its unit is."""
+        fields = _entry_header(os.pread(descriptor, ENTRY_BYTES, offset))
+        if fields is None:
+            return False
         try:
-            data = zstandard.ZstdDecompressor().decompress(data, max_output_size=plain)
-        except zstandard.ZstdError as error:
-            raise BlockDamagedError(digest=digest.hex(), problem="it cannot be decompressed") from error
-    if len(data) != plain or digest_of(unit, data) != digest:
-        raise BlockDamagedError(digest=digest.hex(), problem="its bytes have another digest")
-    return data
-
-
-def read_entry(descriptor: int, offset: int, unit: Unit, digest: bytes) -> bytes:
-    """Return the entry at ``offset`` as it is stored, with its header, after proving it.
-
-    Raises:
-        BlockDamagedError: Anything about it is not as it was stored.
-    """
-    read_unit(descriptor, offset, unit, digest)
-    fields = _entry_header(os.pread(descriptor, ENTRY_BYTES, offset))
-    entry = os.pread(descriptor, ENTRY_BYTES + fields[3], offset) if fields else b""
-    if fields is None or len(entry) != ENTRY_BYTES + fields[3]:
-        raise BlockDamagedError(digest=digest.hex(), problem="it changed while it was read")
-    return entry
-
-
-def proves(descriptor: int, offset: int, digest: bytes) -> bool:
-    """Say whether the entry at ``offset`` holds the bytes of this digest, whatever its unit is."""
-    fields = _entry_header(os.pread(descriptor, ENTRY_BYTES, offset))
-    if fields is None:
-        return False
-    try:
-        read_unit(descriptor, offset, Unit(fields[0]), digest)
-    except BlockDamagedError:
-        return False
-    return True
+            self.unit(descriptor, offset, Unit(fields[0]), digest)
+        except BlockDamagedError:
+            return False
+        return True
 
 
 def _check(header: bytes) -> bytes:

@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import UUID
 
 from jamcore.continuity.blocks import PackName
-from jamcore.continuity.packs import BlockDamagedError, PackEntry, PackWriter, read_unit, scan
+from jamcore.continuity.packs import BlockDamagedError, EntryReader, PackEntry, PackWriter, scan
 from jamcore.continuity.publish import Generations
 from jamcore.continuity.survey import Moves, batches, damage_of
 
@@ -126,9 +126,10 @@ class Repacker:
             found = list(scan(descriptor, name.owner))
             if [entry and (entry.unit, entry.digest) for entry in found] != [(entry.unit, entry.digest) for entry in batch]:
                 raise BlockDamagedError(digest="", problem=f"{name.file} does not hold what was written to it")
+            reader = EntryReader()
             for entry in found:
                 if entry is not None:
                     self._alive()
-                    read_unit(descriptor, entry.offset, entry.unit, entry.digest)
+                    reader.unit(descriptor, entry.offset, entry.unit, entry.digest)
         finally:
             os.close(descriptor)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
 from jamcore.cli.output import Output
+from jamcore.cli.words import quoted
 from jamcore.domain.continuity import ContinuityFailure
 from jamcore.domain.resets import ContinuityView, RoomStanding, SessionEvidence
 
@@ -50,7 +49,7 @@ def _show(output: Output, room: str, view: ContinuityView) -> None:
         ("ROOM", "FAILURE", "TURNS", "SAFE", "FILES", "A FRESH START"),
         ((each.name, each.failure or "none", each.turns, each.captured, each.files, _goes_on(each)) for each in view.rooms),
     )
-    _advise(output, shlex.quote(room), view)
+    _advise(output, quoted(room), view)
 
 
 def _advise(output: Output, room: str, view: ContinuityView) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ import typer
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
+from jamcore.cli.words import quoted
 from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.resets import StartFreshRequest
 
@@ -47,9 +47,9 @@ def command(
         for name, files in zip(done.rooms, done.files, strict=True):
             output.note(f"{name}: {files}")
         if done.problem:
-            output.note(f"It is not live yet: {done.problem}. Go on with: jam resume {shlex.quote(room)}", "yellow")
+            output.note(f"It is not live yet: {done.problem}. Go on with: jam resume {quoted(room)}", "yellow")
         else:
-            output.note(f"Say what it needs to know: jam say {shlex.quote(room)} …")
+            output.note(f"Say what it needs to know: jam say {quoted(room)} …")
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)

@@ -28,6 +28,7 @@ from jamcore.cli.options import (
 from jamcore.cli.requests import endpoint, room_request
 from jamcore.cli.signals import Interruptible, second_leaves
 from jamcore.cli.views import show_room
+from jamcore.cli.words import quoted
 from jamcore.domain.cells import Configuration, Placement
 from jamcore.domain.resources import resources
 
@@ -107,7 +108,8 @@ def command(
             session.output.document(view)
         else:
             show_room(session.output, view)
-            session.output.note(f'Talk: jam say {view.room.name} "…"   or live: jam attach {view.room.name}')
+            shown = quoted(view.room.name)
+            session.output.note(f'Talk: jam say {shown} "…"   or live: jam attach {shown}')
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)

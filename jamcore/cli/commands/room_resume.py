@@ -7,6 +7,7 @@ from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
 from jamcore.cli.standing import standing
 from jamcore.cli.views import show_room
+from jamcore.cli.words import quoted
 
 
 def command(room: RoomArgument, json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
@@ -21,7 +22,7 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
             return Exit.OK
         show_room(session.output, view)
         session.output.note(*standing(await client.inspect(room)))
-        session.output.note(f"Evidence: jam session inspect {view.room.name}")
+        session.output.note(f"Evidence: jam session inspect {quoted(view.room.name)}")
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)

@@ -11,6 +11,7 @@ from jamcore.cli.exits import Exit
 from jamcore.cli.follow import TurnWatch, exit_of_turn
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DetachOption, DirectoryOption, JsonOption, RoomArgument
+from jamcore.cli.words import quoted
 from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.limits import TURN_TEXT_CHARACTERS
 from jamcore.domain.requests import TurnRequest
@@ -44,7 +45,7 @@ def command(
                 session.output.document(turn)
             else:
                 session.output.line(str(turn.id))
-                session.output.note(f"Watch it: jam attach {room}")
+                session.output.note(f"Watch it: jam attach {quoted(room)}")
             return Exit.OK
         ended = await TurnWatch(
             session, client, ref=room, turn=turn.id, after=before.last_seq, behind=before.live and before.busy

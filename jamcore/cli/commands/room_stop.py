@@ -12,6 +12,7 @@ from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
 from jamcore.cli.views import show_trouble
+from jamcore.cli.words import quoted
 from jamcore.domain.safekeeping import UnsavedHost
 
 
@@ -43,7 +44,7 @@ def command(
             _show_accepted(session, result.settled)
         show_trouble(session.output, result.room)
         if status is Exit.OK:
-            session.output.note(f"Bring it back: jam room resume {result.room.room.name}")
+            session.output.note(f"Bring it back: jam room resume {quoted(result.room.room.name)}")
         return status
 
     invoke(work, json=json, directory=app_directory)

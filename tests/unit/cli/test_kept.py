@@ -70,7 +70,7 @@ def test_a_last_checkpoint_that_failed_says_what_to_type(jam: Jam) -> None:
     refused = jam("room", "resume", "unsaved")
     assert refused.status == Exit.REFUSED
     assert "continuity.unsaved" in refused.err
-    assert "jam room stop ROOM --accept-unsaved" in refused.err
+    assert "`jam room stop unsaved --accept-unsaved`" in refused.err
     assert jam("room", "stop", "unsaved").status == Exit.REFUSED
     given_up = jam("room", "stop", "unsaved", "--accept-unsaved")
     assert given_up.status == Exit.OK
@@ -95,3 +95,17 @@ def test_a_stop_from_within_the_room_says_so_too(jam: Jam, tmp_path: Path, monke
     assert "Next: jam room stop unsaved-too" in said
     assert "brings the room back" not in said
     assert "so it does not start. Next: jam room stop unsaved-too" in attached("")
+
+
+@pytest.mark.guarantee("CONT-8")
+def test_what_is_to_be_typed_can_be_copied_whatever_the_room_is_called(jam: Jam) -> None:
+    """Names may have spaces."""
+    made = jam("room", "new", "codex", "--name", "unsaved by hand")
+    assert "jam attach 'unsaved by hand'" in made.err
+    stopped = jam("room", "stop", "unsaved by hand")
+    assert "Next: jam room stop 'unsaved by hand'" in stopped.err
+    assert "`jam room stop 'unsaved by hand' --accept-unsaved`" in jam("room", "resume", "unsaved by hand").err
+    assert jam("room", "stop", "unsaved by hand", "--accept-unsaved").status == Exit.OK
+    shown = jam("room", "stop", "unsaved by hand").err
+    assert "jam room resume 'unsaved by hand'" in shown
+    assert "jam session inspect 'unsaved by hand'" in jam("room", "resume", "unsaved by hand").err

@@ -72,7 +72,7 @@ PACKS = (
     Row("a pack cut in an entry's bytes", damage.cut_pack(lambda found: found[-1].offset + 60), ("no published", "{new}")),
     Row("a pack cut between entries", damage.cut_pack(lambda found: found[-1].offset), ("no published pack holds it",)),
     Row("a missing pack", lambda scene: scene.pack().unlink(), ("no published pack holds it", "{new} is not there")),
-    Row("a missing older pack", lambda scene: scene.pack(scene.older).unlink(), ("{old} is not there", "a.jsonl")),
+    Row("a missing older pack", lambda scene: scene.pack(scene.older).unlink(), ("{old} is not there", "of home/")),
     Row("a link for the pack", damage.become(gone, "link"), ("no published pack holds it", "{new}")),
     Row("a FIFO for the pack", damage.become(gone, "FIFO"), ("no published pack holds it", "{new}")),
     Row("a directory for the pack", damage.become(gone, "directory"), ("no published pack holds it", "{new}")),
