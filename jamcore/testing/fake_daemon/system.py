@@ -175,8 +175,8 @@ class FakeHosts(Part):
 
 
 def _evidence(found: Conversation) -> OverrideEvidence:
-    """Of a room named ``unsaved``: its private clone goes with the sandbox, and holds work."""
-    cloned = found.room.name == "unsaved"
+    """Of a room named ``worked-in``: its private clone goes with the sandbox, and holds work."""
+    cloned = found.room.name == "worked-in"
     return OverrideEvidence(
         sandbox=found.host.sandbox,
         presence="stopped",

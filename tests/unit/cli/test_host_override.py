@@ -44,18 +44,18 @@ def test_the_evidence_is_shown_and_its_digest_confirms(jam: Jam, lost: Callable[
 @pytest.mark.guarantee("OWN-9", "WS-10")
 def test_work_that_would_be_lost_is_shown_and_needs_a_word_of_its_own(jam: Jam) -> None:
     """The hint is the whole command, with the word; without the word the removal is refused and says what is there."""
-    assert jam("room", "new", "codex", "--name", "unsaved").status == Exit.OK
-    assert jam("room", "stop", "unsaved").status == Exit.OK
-    digest = jam("host", "override", "unsaved", "--json").json["digest"]
-    shown = jam("host", "override", "unsaved")
+    assert jam("room", "new", "codex", "--name", "worked-in").status == Exit.OK
+    assert jam("room", "stop", "worked-in").status == Exit.OK
+    digest = jam("host", "override", "worked-in", "--json").json["digest"]
+    shown = jam("host", "override", "worked-in")
     assert "goes with the sandbox" in shown.out
     assert "1 uncommitted: mine.txt" in shown.out
-    assert f"jam host override unsaved --confirm {digest} --discard-work" in shown.err
-    refused = jam("host", "override", "unsaved", "--confirm", digest, "--json")
+    assert f"jam host override worked-in --confirm {digest} --discard-work" in shown.err
+    refused = jam("host", "override", "worked-in", "--confirm", digest, "--json")
     assert refused.status == Exit.REFUSED
     assert refused.json["error"]["code"] == "workspace.work_would_be_lost"
     assert "mine.txt" in refused.json["error"]["context"]["lost"]
-    done = jam("host", "override", "unsaved", "--confirm", digest, "--discard-work")
+    done = jam("host", "override", "worked-in", "--confirm", digest, "--discard-work")
     assert done.status == Exit.OK
     assert "files stay" not in done.out
 
