@@ -133,6 +133,8 @@ class PayloadRemover:
         for deletion in deletions:
             if deletion.removed_at is not None:
                 kept[deletion.checkpoint_id] = (Blocker.REMOVED, f"its payload was removed on {deletion.removed_at:%Y-%m-%d}")
+        for each in await self._in_thread(host, partial(self._begun, deletions)):
+            kept[each] = (Blocker.REMOVED, "it goes with a removal that was begun, which the next start of the daemon finishes")
         selected = frozenset(checkpoints)
         items = tuple(
             Retention(checkpoint_id=row.id, generation=row.generation, blocker=kept[row.id][0], detail=kept[row.id][1])
@@ -219,7 +221,11 @@ class PayloadRemover:
             raise RemovalRefusedError(host=str(intent.host_id), problem="another removal has taken these checkpoints over")
 
     async def _survey(self, intent: RemovalIntent) -> Survey:
-        """Return what an earlier step of this run has looked at, with what is new since; or look from the start."""
+        """Return what an earlier step of this run has looked at, with what is new since; or look from the start.
+
+        The host is repaired first: the broker sweeps what a killed writer left once in its life, which must not be what is written here.
+        """
+        await self._broker.repair(intent.host_id)
         removal, survey = self._looked_for.pop(intent.host_id, (None, None))
         if survey is not None and removal == intent.id:
             await self._in_thread(intent.host_id, survey.look)
@@ -249,6 +255,12 @@ class PayloadRemover:
             return await anyio.to_thread.run_sync(work)
         except OSError as error:
             raise CheckpointFailedError(host=str(host), problem=str(error)) from error
+
+    def _begun(self, deletions: Sequence[PayloadDeletion]) -> list[UUID]:
+        """Return what goes with a removal of which a generation has ended: it can only be finished, and by nobody else."""
+        open_ones = [deletion for deletion in deletions if deletion.removed_at is None]
+        begun = {each.removal_id for each in open_ones if self._generations.is_retired(each.host_id, each.checkpoint_id)}
+        return [each.checkpoint_id for each in open_ones if each.removal_id in begun]
 
     def _looked(self, host: UUID, rows: Sequence[Checkpoint], selected: frozenset[UUID]) -> Survey:
         survey = Survey(self._generations, host, rows, selected, _alive)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from jamcore.continuity.blocks import BlockReader, BlockStore, PackName, is_regular, shared_packs
+from jamcore.continuity.blocks import COMPLETE, BlockReader, BlockStore, PackName, is_regular, shared_packs
 from jamcore.continuity.format import Unit
 from jamcore.continuity.marking import Marks, mark
 from jamcore.continuity.packs import ENTRY_BYTES, HEADER_BYTES, BlockDamagedError, PackEntry, scan
@@ -88,10 +89,11 @@ class Survey:
         """Read what was published since the last look, and add what it needs.
 
         Raises:
-            CheckpointCorruptError: A generation that stays is damaged, so what it needs cannot be told.
+            CheckpointCorruptError: A generation that stays is damaged or lacks its ``complete.json``, so what it needs cannot be told.
             OSError: A pack cannot be read.
         """
         new = self._generations.published(self._host, frozenset(self._seen))
+        self._require_roots(self._seen | new)
         shared = shared_packs(self._directory)
         self._blocks.refresh()
         self._blocks.exchange(frozenset(), shared)
@@ -173,6 +175,14 @@ class Survey:
                     shares[owner[entry.digest]] += entry_bytes(entry)
         shares[items[0].checkpoint_id] += moves.bytes_freed - sum(shares.values())
         return [item.model_copy(update={"bytes_freed": shares[item.checkpoint_id]}) for item in items]
+
+    def _require_roots(self, published: AbstractSet[UUID]) -> None:
+        """Require that every recorded generation that stays is one still, unless its payload was removed."""
+        for each in sorted(self._rows.keys() - published - self._selected):
+            if not self._generations.is_retired(self._host, each):
+                raise CheckpointCorruptError(
+                    checkpoint=str(each), detail=f"its {COMPLETE} is gone, so what it needs cannot be told"
+                )
 
     def _unit(self, digest: bytes) -> Unit | None:
         entry = self._entries.get(digest)

@@ -7,8 +7,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio.from_thread
 import pytest
 
 from jamcore.continuity.blocks import COMPLETE
@@ -126,8 +128,8 @@ async def test_the_newest_a_referenced_a_missing_and_a_removed_one_stay(world: W
     removals = Removals(world)
     removals.kept.found[made[1].id] = (Blocker.REFERENCED, "a fresh start is bound to it")
     removals.kept.found[made[2].id] = (Blocker.IN_USE, "a session resumes from it")
-    world.complete(made[3]).unlink()
     await removals.remove(made[0])
+    world.complete(made[3]).unlink()
     before = bytes_on_disk(world)
     expected = {0: Blocker.REMOVED, 1: Blocker.REFERENCED, 2: Blocker.IN_USE, 3: Blocker.MISSING, 5: Blocker.NEWEST}
     for number, blocker in expected.items():
@@ -278,4 +280,64 @@ async def test_a_failure_after_the_point_of_no_return_is_tried_again(world: Worl
     require_sound(world, made[2:])
     world.restart()
     made += await grown(world, 1)
+    require_sound(world, made[2:])
+
+
+async def test_a_first_look_at_the_host_takes_nothing_from_a_removal_that_writes(world: World) -> None:
+    """What a killed writer left is swept once in a daemon's life: before the removal writes, never while it does."""
+    world.write("home/config/base", os.urandom(100_000))
+    made = await grown(world, 3)
+    world.restart()
+    rename, host = world.files.rename, world.host.id
+
+    def beside(old: Path, new: Path) -> None:
+        anyio.from_thread.run(world.broker.repair, host)
+        rename(old, new)
+
+    world.files.rename = beside  # type: ignore[method-assign]
+    await Removals(world).remove(made[0])
+    require_sound(world, made[1:])
+
+
+async def test_one_that_stays_and_lacks_its_root_keeps_the_others(world: World) -> None:
+    """What it needs cannot be told, so nothing may go that it may need: its row could bring it back."""
+    world.write("home/config/base", os.urandom(100_000))
+    made = await grown(world, 3)
+    complete = world.complete(made[2])
+    told = complete.read_bytes()
+    complete.unlink()
+    for _ in range(2):
+        with pytest.raises(CheckpointCorruptError, match="is gone") as caught:
+            await Removals(world).plan(made[0])
+        assert caught.value.checkpoint == str(made[2].id)
+        world.restart()
+    complete.write_bytes(told)
+    await Removals(world).remove(made[0])
+    require_sound(world, made[1:])
+
+
+async def test_what_was_begun_to_be_removed_goes_with_nothing_else(world: World) -> None:
+    """Once a generation of a removal has ended, no other removal takes over the rest: the first could not be finished then."""
+    made = await grown(world, 4)
+    removals = Removals(world)
+    intent = removals.intent(await removals.plan(made[0], made[1]))
+    rename = world.files.rename
+
+    def failing(old: Path, new: Path) -> None:
+        if old == world.complete(made[0]):
+            raise OSError(errno.EIO, "Input/output error")
+        rename(old, new)
+
+    world.files.rename = failing  # type: ignore[method-assign]
+    with pytest.raises(CheckpointFailedError):
+        await removals.run(intent)
+    world.restart()
+    world.files.rename = rename  # type: ignore[method-assign]
+    removals = Removals(world)
+    for one in made[:2]:
+        (item,) = (await removals.plan(one)).items
+        assert (item.blocker, "next start" in item.detail) == (Blocker.REMOVED, True)
+    await removals.run(intent)
+    assert {row.stage for row in removals.rows.values()} == {DeletionStage.SUCCEEDED}
+    assert {path.name for path in world.packs}.isdisjoint(f"{one.id}.pack" for one in made[:2])
     require_sound(world, made[2:])
