@@ -6,6 +6,7 @@ travel in hexadecimal, because a guest may use any.
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import sys
@@ -167,10 +168,26 @@ def enter(parent: int, name: bytes) -> int:
 
 
 def empty(parent: int, name: bytes, *, make: bool = True) -> None:
-    """Empty a directory of Jam's own, which holds files and links alone; remove it too, unless it is to be there."""
+    """Empty a directory of Jam's own; remove it too, unless it is to be there."""
     directory = enter(parent, name)
-    for entry in os.listdir(directory):
-        os.unlink(entry, dir_fd=directory)
-    os.close(directory)
+    try:
+        for entry in os.listdir(directory):
+            discard(directory, os.fsencode(entry))
+    finally:
+        os.close(directory)
     if not make:
         os.rmdir(name, dir_fd=parent)
+
+
+def discard(parent: int, name: bytes) -> None:
+    """Remove a name. Jam puts files and links here; a directory that a guest put here goes with what it holds.
+
+    Raises:
+        OSError: It cannot be removed; so deep a tree that no descriptor is left ends here, too.
+    """
+    try:
+        os.unlink(name, dir_fd=parent)
+    except OSError as error:
+        if error.errno not in (errno.EISDIR, errno.EPERM):
+            raise
+        empty(parent, name, make=False)

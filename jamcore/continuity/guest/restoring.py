@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import sys
 
-from jamcore.continuity.guest.place import CHUNK, REPLACED, SIDES, STAGED, Home, RefusedError, Request, empty, enter, say, serve
+from jamcore.continuity.guest.place import CHUNK, REPLACED, SIDES, STAGED, Home, RefusedError, Request, discard, enter, say, serve
 
 KEPT = 3
 """Restores whose replaced databases are kept."""
@@ -51,16 +52,25 @@ def restore(home: Home, own: int, request: Request) -> None:
 
 
 def remove(home: Home, path: bytes, aside: Aside) -> None:
-    """Set aside a database that is declared and not wanted."""
+    """Set aside a database that is declared and not wanted; a directory is none."""
     parent, _, name = path.rpartition(b"/")
     try:
         directory = home.enter(parent)
     except FileNotFoundError:
         return
-    for side in (*SIDES, b""):
-        aside.take(directory, name + side)
+    if not is_directory(directory, name):
+        for side in (*SIDES, b""):
+            aside.take(directory, name + side)
     os.fsync(directory)
     os.close(directory)
+
+
+def is_directory(parent: int, name: bytes) -> bool:
+    """Say whether a name is a directory's."""
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def receive(staged: int, name: bytes, wanted: Wanted) -> None:
@@ -109,12 +119,15 @@ class Aside:
         os.fsync(self.directory)
 
     def thin_out(self) -> None:
-        """Keep the newest: their names begin with their time."""
+        """Keep the newest: their names begin with their time. All is in place by now: what cannot be removed stays."""
         if self.directory < 0:
             return
         replaced = enter(self.own, REPLACED)
         for old in sorted(os.fsencode(name) for name in os.listdir(replaced))[:-KEPT]:
-            empty(replaced, old, make=False)
+            try:
+                discard(replaced, old)
+            except OSError:
+                continue
 
 
 if __name__ == "__main__":

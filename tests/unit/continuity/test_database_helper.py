@@ -116,6 +116,15 @@ async def test_what_a_killed_run_left_is_gone_with_the_next(home: Path) -> None:
     assert list(staged.iterdir()) == []
 
 
+async def test_directories_in_the_place_of_copies_go_too(home: Path) -> None:
+    """What an agent leaves there keeps no checkpoint from being made."""
+    staged = home / ".jam-databases" / "staged"
+    (staged / "0" / "below").mkdir(parents=True)
+    (staged / "0" / "below" / "file").write_bytes(b"left")
+    assert await copied(home) == [CHAT]
+    assert list(staged.iterdir()) == []
+
+
 async def test_any_name_is_found_and_quoted(home: Path) -> None:
     """Names of databases may hold what URIs and patterns give a meaning to."""
     odd = "odd ?mode=memory&x=#%41/ä*'\n.db"

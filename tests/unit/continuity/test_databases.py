@@ -160,6 +160,33 @@ async def test_a_restore_that_was_cut_before_the_databases_is_done_again(
         await chat.capture()
 
 
+@pytest.mark.guarantee("CONT-5")
+async def test_a_directory_in_the_place_of_a_database_is_set_aside_as_often_as_it_comes(chat: Chat) -> None:
+    """It is kept for as long as other replaced ones are; that it goes then, or cannot, keeps no conversation from coming back."""
+    await chat.capture()
+    replaced = chat.world.home / OWN.decode() / "replaced"
+    for number in range(5):
+        chat.lose()
+        (chat.chat.path / "below" / str(number)).mkdir(parents=True)
+        await chat.place()
+        assert chat.chat.texts() == ["one"]
+        (replaced / "0").touch()
+    assert len([path for path in replaced.iterdir() if path.is_dir()]) == 3
+
+
+@pytest.mark.guarantee("CONT-5")
+async def test_a_directory_that_a_star_finds_is_no_database(make_world: MakeWorld, tmp_path: Path) -> None:
+    """It is not captured, so a restore leaves it where it is."""
+    captures = CaptureList(entries=(CaptureEntry(pattern="chats/*", kind=CaptureKind.DATABASE),))
+    async with make_world(tmp_path / "app", captures=captures, plan=ActivationPlan()) as world:
+        chat = Chat(world, Conversation(world.home / "chats" / "one.db"))
+        (world.home / "chats" / "pictures").mkdir()
+        await chat.capture()
+        chat.chat.say("more")
+        assert (await chat.place()).source is ResumeSource.GENERATION
+        assert sorted(path.name for path in chat.chat.path.parent.iterdir()) == ["one.db", "pictures"]
+
+
 @pytest.mark.guarantee("CONT-10")
 @pytest.mark.parametrize("page", [512, 4096, 65536])
 async def test_a_changed_row_costs_its_pages(make_world: MakeWorld, tmp_path: Path, page: int) -> None:
