@@ -50,7 +50,10 @@ def copy(home: Home, _own: int, request: Request) -> None:
 
 
 def chosen(home: Home, request: Request) -> list[bytes]:
-    """Return the paths to copy: each that is named exactly, and whatever a pattern with stars finds that is not empty."""
+    """Return the paths to copy: each that is named exactly, and whatever a pattern with stars finds that is not empty.
+
+    They are ordered name by name, as in a generation's table.
+    """
     paths: dict[bytes, bool] = {}
     for pattern in request.values["pattern"]:
         for path in home.find(pattern):
@@ -58,7 +61,7 @@ def chosen(home: Home, request: Request) -> list[bytes]:
             paths[path] = paths.get(path, False) or exact
     for text in request.values["path"]:
         paths[bytes.fromhex(text)] = True
-    return [path for path in sorted(paths) if paths[path] or holds_something(home, path)]
+    return [path for path in sorted(paths, key=lambda path: path.split(b"/")) if paths[path] or holds_something(home, path)]
 
 
 def holds_something(home: Home, path: bytes) -> bool:

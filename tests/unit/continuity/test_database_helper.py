@@ -125,6 +125,12 @@ async def test_directories_in_the_place_of_copies_go_too(home: Path) -> None:
     assert list(staged.iterdir()) == []
 
 
+async def test_databases_come_in_the_order_of_their_paths(home: Path) -> None:
+    """Name by name: a letter that sorts before the slash does not make a longer directory the first."""
+    Conversation(home / "chats.old" / "chat.db").say("x")
+    assert await copied(home, "chats*/chat.db") == [CHAT, "chats.old/chat.db"]
+
+
 async def test_any_name_is_found_and_quoted(home: Path) -> None:
     """Names of databases may hold what URIs and patterns give a meaning to."""
     odd = "odd ?mode=memory&x=#%41/ä*'\n.db"
