@@ -95,8 +95,9 @@ class JamClient:
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
         self.approvals = ApprovalClient(self._ask, self._change)
-        self.removals = RemovalClient(self._ask, self._change)
         """What agents ask to do, and the answers."""
+        self.removals = RemovalClient(self._ask, self._change)
+        """What is kept of checkpoints, and what goes."""
 
     # ---------------------------------------------------------------------------------------------------- the daemon itself
 

@@ -260,7 +260,7 @@ class ContinuityResets:
             turns=len(turns),
             captured=turns.count(TurnState.CAPTURED),
             files=self._files.where(host, source),
-            copied=self._files.is_copied(host, source),
+            carried=self._files.carried(host, source),
         )
 
 

@@ -20,7 +20,7 @@ from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.reset_plan import SourceSession, source_sessions
 from jamcore.domain import layout
 from jamcore.domain.cells import Ability, WorkspaceSource
-from jamcore.domain.resets import ContinuityReset, SessionReplacement
+from jamcore.domain.resets import ContinuityReset, FilesCarried, SessionReplacement
 from jamcore.domain.sessions import RuntimeHost
 from jamcore.engines.port import Engine
 from jamcore.store import Store
@@ -66,11 +66,11 @@ class ResetFiles:
             return str(self._directory(host.id, source, source.session.id))
         return f"{self.app / layout.guest_disk(host.id)}" if self._keeps_disk(host) else f"inside the sandbox {host.sandbox}"
 
-    def is_copied(self, host: RuntimeHost, source: SourceSession) -> bool:
-        """Say whether a fresh start works on a copy of the session's files."""
-        if source.workspace.source is WorkspaceSource.PRIVATE_HOST_CLONE:
-            return self._keeps_disk(host)
-        return source.workspace.source is WorkspaceSource.MANAGED
+    def carried(self, host: RuntimeHost, source: SourceSession) -> FilesCarried:
+        """Say what a fresh start does with the session's files."""
+        if source.workspace.source is WorkspaceSource.DIRECT_HOST:
+            return "in-place"
+        return "copied" if source.workspace.source is WorkspaceSource.MANAGED or self._keeps_disk(host) else "left"
 
     def _keeps_disk(self, host: RuntimeHost) -> bool:
         return _is_kept(self.engines.get(host.engine))

@@ -155,10 +155,15 @@ class ContinuityReset(Record):
         return frozenset({self.checkpoint_id} | ({seen.id} if seen else set()))
 
 
+FilesCarried = Literal["copied", "in-place", "left"]
+"""A fresh start works on a copy of a room's files, or in them, or they stay where they are and it begins without them."""
+
+
 class RoomStanding(Record):
     """One room of a host that is looked at: what it would lose, and where its files are.
 
-    ``turns`` were finished in this conversation; ``captured`` of them are in a checkpoint. ``copied``: a fresh start works on a copy.
+    ``turns`` were finished in this conversation; ``captured`` of them are in a checkpoint. ``carried`` says what a fresh start does with
+    the files.
     """
 
     room_id: UUID
@@ -167,7 +172,7 @@ class RoomStanding(Record):
     turns: int
     captured: int
     files: str
-    copied: bool
+    carried: FilesCarried
 
 
 class ContinuityView(Record):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
 from jamcore.cli.output import Output
 from jamcore.cli.words import quoted
 from jamcore.domain.continuity import ContinuityFailure
-from jamcore.domain.resets import ContinuityView, RoomStanding, SessionEvidence
+from jamcore.domain.resets import ContinuityView, FilesCarried, SessionEvidence
 
 
 def command(room: RoomArgument, json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
@@ -47,7 +50,7 @@ def _show(output: Output, room: str, view: ContinuityView) -> None:
     )
     output.table(
         ("ROOM", "FAILURE", "TURNS", "SAFE", "FILES", "A FRESH START"),
-        ((each.name, each.failure or "none", each.turns, each.captured, each.files, _goes_on(each)) for each in view.rooms),
+        ((each.name, each.failure or "none", each.turns, each.captured, each.files, _GOES_ON[each.carried]) for each in view.rooms),
     )
     _advise(output, quoted(room), view)
 
@@ -71,8 +74,9 @@ def _advise(output: Output, room: str, view: ContinuityView) -> None:
         output.note(f"A fresh start is not possible now: {view.blocked}", "yellow")
 
 
-def _goes_on(each: RoomStanding) -> str:
-    return "goes on with a copy" if each.copied else "works on in them"
+_GOES_ON: Mapping[FilesCarried, str] = MappingProxyType(
+    {"copied": "goes on with a copy", "in-place": "works on in them", "left": "begins without them; they stay"}
+)
 
 
 def _observed(session: SessionEvidence) -> tuple[tuple[str, object], ...]:

@@ -32,7 +32,7 @@ class FakeContinuity(Part):
             turns=2,
             captured=1,
             files="/jam/w\x1b[2J",
-            copied=True,
+            carried="left" if found.room.name.startswith("bare") else "copied",
         )
         return ContinuityView(
             evidence=evidence,

@@ -37,6 +37,7 @@ def test_the_evidence_is_shown_with_the_whole_next_command(jam: Jam, lost: Calla
     assert [word for word in ("resume-failed", view["digest"], "goes on with a copy", "failed, ") if word not in shown.out] == []
     assert f"jam continuity start-fresh 'lost one' --confirm --evidence {view['digest']}" in shown.err
     assert "jam resume 'lost one'" in shown.err
+    assert "begins without them" in jam("continuity", "inspect", lost("bare")).out
 
 
 @pytest.mark.guarantee("CONT-9")
