@@ -11,6 +11,9 @@ from jamcore.domain.records import Record
 
 R = TypeVar("R", bound=Record)
 
+REF_LIMIT = 255
+"""Characters of one reference: no name is longer, and two of them, encoded, fit into the first line of a request."""
+
 
 class Ask(Protocol):
     """Asks a question of the daemon, within the client's deadline."""
@@ -60,8 +63,10 @@ def quoted(text: str) -> str:
     """Return a part of a path.
 
     Raises:
-        InvalidInputError: It cannot be sent.
+        InvalidInputError: It cannot be sent, or nothing has such a name: it is empty, or too long for a line of a request.
     """
+    if not 0 < len(text) <= REF_LIMIT:
+        raise InvalidInputError(field="ref", problem=f"is empty, or longer than {REF_LIMIT} characters")
     try:
         return quote(text, safe="")
     except UnicodeEncodeError as error:

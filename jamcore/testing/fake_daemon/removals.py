@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from jamcore.domain.retention import (
+    REMOVED_TOGETHER,
     Blocker,
     CheckpointStanding,
     RemovalEvidence,
@@ -32,6 +33,9 @@ class FakeRemovals(Part):
         if not room.startswith("many"):
             return (newest,)
         older = [row.model_copy(update={"id": UUID(int=row.id.int - number), "generation": 2 - number}) for number in (1, 2)]
+        if room.startswith("many-old"):
+            ids = [UUID(int=row.id.int + number) for number in range(1, REMOVED_TOGETHER + 6)]
+            return (newest, *(CheckpointStanding(checkpoint=row.model_copy(update={"id": each})) for each in ids))
         removed = CheckpointStanding(checkpoint=older[1], kept_because=Blocker.REMOVED, removed_at=AT)
         return (newest, CheckpointStanding(checkpoint=older[0]), removed)
 
