@@ -97,7 +97,6 @@ class JamClient:
         self.approvals = ApprovalClient(self._ask, self._change)
         """What agents ask to do, and the answers."""
         self.removals = RemovalClient(self._ask, self._change)
-        """What is kept of checkpoints, and what goes."""
 
     # ---------------------------------------------------------------------------------------------------- the daemon itself
 
