@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import anyio.from_thread
 import anyio.to_thread
 import structlog
 
-from jamcore.continuity.blocks import COMPLETE
+from jamcore.continuity.blocks import COMPLETE, mode_of
 from jamcore.continuity.broker import CheckpointBroker
 from jamcore.continuity.compare import Comparer, Comparison
 from jamcore.continuity.coordinator import Coordinators
@@ -281,7 +282,7 @@ class Activator:
         """Return why the live state may not be used, or ``None``: it extends the generation."""
         if is_half_restored(self._generations.recovery(task.session.host_id)):
             return "a restore was interrupted"
-        if not task.state_root.is_dir():
+        if not _is_directory(task.state_root):
             return "the live state is gone"
         return self._compared(task)[1].hindrance
 
@@ -300,7 +301,7 @@ class Activator:
 
     def _restore(self, task: _Task) -> Path | None:
         recovery = self._generations.recovery(task.session.host_id)
-        if not task.state_root.is_dir():
+        if not _is_directory(task.state_root):
             self._generations.files.make_private(task.state_root)
         root, compared = self._compared(task)
         place = Place(task.state_root, task.scratch_root, recovery, self._ids.uuid(), task.rules.has_databases)
@@ -362,6 +363,12 @@ def _evidence(
 async def _accepts(accepts_version: AcceptsVersion, captured: str, current: str) -> bool:
     answer = accepts_version(captured, current)
     return await answer if isawaitable(answer) else answer
+
+
+def _is_directory(path: Path) -> bool:
+    """Say whether a directory is there; that this cannot be found out is no evidence that it is gone."""
+    mode = mode_of(path)
+    return mode is not None and stat.S_ISDIR(mode)
 
 
 def _require_check(task: _Task) -> None:

@@ -152,6 +152,7 @@ class Restore:
         deletable = Globs(plan.delete)
         for seen in find(state, lambda seen: deletable.matches(seen.path), deletable.may_match_below):
             remove_entry(seen.parent, seen.name, self._alive)
+            self._files.sync(seen.parent)  # before the marker goes: what is deleted would disagree silently if it came back
         if self._place.scratch_root is not None:
             for relative in rules.guest_scratch:
                 empty_scratch(self._place.scratch_root, relative, self._alive)

@@ -14,7 +14,7 @@ from jamcore.system.files import PRIVATE_DIRECTORY
 
 
 def empty_scratch(home: Path, relative: str, alive: Callable[[], None] = lambda: None) -> None:
-    """Empty one directory below the guest's home; where it or the home is absent, nothing is to be done.
+    """Empty one directory below the guest's home, durably; where it or the home is absent, nothing is to be done.
 
     A link or file where a directory of the path should be is removed, not followed: it could bring stale state back in.
 
@@ -36,6 +36,7 @@ def empty_scratch(home: Path, relative: str, alive: Callable[[], None] = lambda:
 def _empty(directory: int, names: tuple[bytes, ...], alive: Callable[[], None]) -> None:
     if not names:
         empty_directory(directory, alive)
+        os.fsync(directory)
         return
     name, *rest = names
     seen = look(directory, name, (name,))

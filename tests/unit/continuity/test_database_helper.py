@@ -187,7 +187,7 @@ LIES = {
 
 async def test_an_honest_helper_is_believed(home: Path) -> None:
     """The same words without a lie in them pass: each of the others fails by what it changes."""
-    assert await copied(home, program=says(TRUE)) == [CHAT]
+    assert await copied(home, program=says(TRUE, "os.read(0, 1)")) == [CHAT]  # it ends when it was told to begin
 
 
 @pytest.mark.parametrize("lie", LIES)

@@ -271,6 +271,34 @@ async def test_all_that_was_staged_is_synced(world: World, monkeypatch: pytest.M
     assert all((world.state / f"home/config/{number}").read_bytes() == b"%d" % number for number in range(count - 1))
 
 
+async def test_what_is_deleted_is_durably_gone_before_the_restore_is_at_its_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also below directories that no generation holds: what came back after a loss of power would disagree with restored files."""
+    world.plan = world.plan.model_copy(update={"delete": ("index/*.sqlite",)})
+    world.log().write_bytes(b"one\n")
+    await world.capture()
+    world.log().write_bytes(b"other\n")
+    world.write("index/x.sqlite", b"stale")
+    scratch = world.home / ".cache/db"
+    scratch.mkdir(parents=True)
+    synced: set[int] = set()
+    sync, unlink = os.fsync, world.files.unlink
+
+    def noting(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    def at_the_end(path: Path) -> None:
+        assert {(world.state / "index").stat().st_ino, scratch.stat().st_ino} <= synced
+        unlink(path)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    monkeypatch.setattr(world.files, "unlink", at_the_end)
+    assert (await world.place()).source is ResumeSource.GENERATION
+    assert not is_half_restored(world.recovery)
+
+
 async def test_holes_stay_holes(world: World) -> None:
     """A sparse file of a gibibyte is captured in little and restored without filling the disk."""
     path = world.write("home/config/sparse", b"")
