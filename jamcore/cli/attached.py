@@ -17,7 +17,7 @@ from jamcore.cli.invoke import Session
 from jamcore.cli.lines import read_lines
 from jamcore.cli.signals import Interruptible
 from jamcore.cli.slash import HELP, Next, Slash
-from jamcore.cli.standing import standing
+from jamcore.cli.standing import AHEAD, standing
 from jamcore.cli.views import room_state
 from jamcore.cli.words import quoted
 from jamcore.control.client import JamClient
@@ -27,7 +27,6 @@ from jamcore.domain.requests import RoomView, SessionInspection, TurnRequest
 from jamcore.domain.sessions import TurnState
 
 WELL = frozenset({TurnState.CAPTURED, TurnState.COMPLETED})
-AHEAD = "workspace.ahead"
 
 
 class Attached:

@@ -6,6 +6,8 @@ from jamcore.cli.words import quoted
 from jamcore.domain.continuity import Checkpoint, ObservationOutcome, ResumeSource
 from jamcore.domain.requests import SessionInspection
 
+AHEAD = "workspace.ahead"
+"""Code of the notice that a room's files are ahead of its conversation."""
 RESUME_FAILED = "the last resume failed"
 
 

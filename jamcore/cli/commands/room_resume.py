@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
+
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
-from jamcore.cli.standing import standing
+from jamcore.cli.standing import AHEAD, standing
 from jamcore.cli.views import show_room
 from jamcore.cli.words import quoted
+from jamcore.control.client import JamClient
+from jamcore.domain.events import SessionNotice
 
 
 def command(room: RoomArgument, json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
@@ -15,14 +19,22 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
 
     async def work(session: Session) -> Exit:
         client = session.client()
+        before = await client.room(room)
         with session.output.ticker.during("restoring and resuming"):
             view = await client.resume(room)
         if session.output.json:
             session.output.document(view)
             return Exit.OK
         show_room(session.output, view)
-        session.output.note(*standing(await client.inspect(room)))
+        session.output.note(*standing(await client.inspect(room), ahead=await _ahead(client, room, before.last_seq)))
         session.output.note(f"Evidence: jam session inspect {quoted(view.room.name)}")
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)
+
+
+async def _ahead(client: JamClient, room: str, after: int) -> str:
+    """Return what the room was told of files that are ahead of its conversation."""
+    async with aclosing(client.events(room, after=after, follow=False)) as events:
+        said = [event.payload async for event in events]
+    return next((each.detail for each in said if isinstance(each, SessionNotice) and each.code == AHEAD), "")

@@ -140,6 +140,8 @@ class FakeRooms(Part):
         if not room.live:
             room.live = True
             room.emit(None, SessionNotice(code="session.live", detail="jam-x"))
+            if room.room.name.startswith("ahead"):
+                room.emit(None, SessionNotice(code="workspace.ahead", detail="the files are ahead: ~ a\x1b[2J.txt"))
         return room.view()
 
     async def inspect(self, ref: str) -> SessionInspection:

@@ -44,6 +44,16 @@ def test_a_room_says_what_it_comes_back_from(jam: Jam, room: str) -> None:
     assert (safety["kept"]["generation"], safety["kept"]["bytes_total"], safety["trouble"]) == (2, 4096, None)
 
 
+@pytest.mark.guarantee("CONT-11", "SEC-3")
+def test_files_that_are_ahead_are_said_to_whoever_brings_the_room_back(jam: Jam) -> None:
+    """By the command that does it, once: files that were ahead at an earlier time are none of its business."""
+    jam("room", "new", "codex", "--name", "ahead")
+    jam("room", "stop", "ahead")
+    resumed = jam("room", "resume", "ahead")
+    assert "Resumed exactly (generation 2: restored from it).\nThe files are ahead: ~ a\\x1b[2J.txt." in resumed.err
+    assert "ahead:" not in jam("room", "resume", "ahead").err
+
+
 @pytest.mark.guarantee("CONT-2", "SEC-3")
 def test_a_turn_that_is_not_captured_yet_says_why(jam: Jam) -> None:
     """Whose turn it waits for; what a name holds cannot steer the terminal."""
