@@ -305,7 +305,8 @@ class DatabaseHelperError(FaultError):
 
     code: ClassVar[str] = "continuity.database_helper"
     hint: ClassVar[str] = (
-        "Try again; if it stays so, look at what else runs in the room's sandbox. Nothing was published or replaced."
+        "Try again; if it stays so, look at what else runs in the room's sandbox. Nothing was published, and what a restore replaced is "
+        "kept."
     )
 
     host: str
