@@ -24,12 +24,13 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from jamcore.cli.main import run
+from jamcore.cli.standing import AHEAD
 from jamcore.cli.table import COMMANDS, Command
 from jamcore.control.client import JamClient
 from jamcore.control.failures import RemoteRefusalError
 from jamcore.control.schemas import ErrorBody
 from jamcore.control.wire import Request
-from jamcore.domain.events import RoomEvent, RoomPayload, TurnStateChanged
+from jamcore.domain.events import RoomEvent, RoomPayload, SessionNotice, TurnStateChanged
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\x08\x7f\x00 \u202egpj \u2066x\u2028 \U000e0041\r\n\x1b[1;31mtail"
 PLAIN: Mapping[type, object] = {bool: True, int: 7, float: 7.0, datetime: datetime(2026, 1, 1, tzinfo=UTC), str: EVIL, bytes: b"7"}
@@ -88,17 +89,17 @@ class EvilDaemon:
         raise RemoteRefusalError(answer=ErrorBody(code=EVIL, message=EVIL, context={EVIL: EVIL}, hint=EVIL))
 
     async def events(self, _ref: str, *, after: int = 0, follow: bool = True) -> AsyncGenerator[RoomEvent, None]:
-        """Tell one event of each kind, the end of the turn that was asked for last, and then no more."""
-        assert follow
+        """Tell one event of each kind, the end of the turn that was asked for last, and then no more; a follower is refused then."""
         kinds = [kind for kind in get_args(get_args(RoomPayload)[0]) if kind is not TurnStateChanged]
-        payloads = [evil(kind, self._current) for kind in kinds]
+        payloads = [*(evil(kind, self._current) for kind in kinds), SessionNotice.model_construct(code=AHEAD, detail=EVIL)]
         ends = [TurnStateChanged.model_construct(state=state, detail=EVIL) for state in ("in-doubt", "cut")]
         for seq, payload in enumerate((*payloads, *ends), after + 1):
             turn = self._current if payload in ends else None
             yield RoomEvent.model_construct(
                 room_id=self._current, seq=seq, at=datetime(2026, 1, 1, tzinfo=UTC), turn_id=turn, payload=payload
             )
-        self.refuse()
+        if follow:
+            self.refuse()
 
 
 def words_of(command: Command) -> list[str]:
