@@ -12,7 +12,7 @@ from jamcore.domain.requests import SessionInspection
 
 
 def command(room: RoomArgument, json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
-    """Show the evidence that a room's conversation can be brought back: checkpoints, resumes, and what would be decided now."""
+    """Show the evidence that a room's conversation can be brought back: checkpoints, resumes, and what was decided at its last start."""
 
     async def work(session: Session) -> Exit:
         found = await session.client().inspect(room)
@@ -29,9 +29,10 @@ def _show(output: Output, found: SessionInspection) -> None:
     output.line(f"{found.room.room.name}: conversation {found.room.session.provider_identity or 'none yet'}", "bold")
     if decision := found.decision:
         failure = f" ({decision.failure})" if decision.failure else ""
-        output.line(f"A start would be: {decision.outcome}{failure}", "red" if decision.failure else "green")
+        output.line(f"Its last start was decided to be: {decision.outcome}{failure}", "red" if decision.failure else "green")
         if why := why_refused(decision):
             output.line(why)
+        output.note(f"What would be decided now: jam continuity inspect {found.room.room.name}")
     show_trouble(output, found.room)
     output.line("\nCheckpoints", "bold")
     show_checkpoints(output, found.checkpoints)

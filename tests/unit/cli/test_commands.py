@@ -254,7 +254,8 @@ def test_a_conversation_that_cannot_come_back_is_refused(jam: Jam) -> None:
 def test_the_evidence(jam: Jam, room: str) -> None:
     """The decision that would be taken, checkpoints, resumes and turns."""
     shown = jam("session", "inspect", room)
-    assert "A start would be: exact-resume" in shown.out
+    assert "Its last start was decided to be: exact-resume" in shown.out
+    assert "What would be decided now: jam continuity inspect" in shown.err
     assert "succeeded\tgeneration\tthread-1\tthread-1" in shown.out
     assert jam("session", "inspect", room, "--json").json["checkpoints"][0]["generation"] == 2
 
