@@ -193,14 +193,29 @@ class PayloadRemover:
         return intent
 
     async def _retire(self, intent: RemovalIntent) -> RemovalIntent:
-        """Exchange the packs. What was published since the last look is looked at once more while nobody publishes: that is little."""
+        """Exchange the packs, then end the generations.
+
+        Raises:
+            CheckpointCorruptError: One that stays is damaged, and none has ended yet: all of them stay.
+            CheckpointFailedError: The machine failed, or one that stays is damaged after some have ended: every start tries again.
+        """
         await self._require_ours(intent)
+        try:
+            moves = await self._exchanged(intent)
+        except CheckpointCorruptError as error:
+            if not await self._in_thread(intent.host_id, partial(self._has_ended, intent)):
+                raise
+            problem = f"a removal that was begun cannot be finished yet: generation {error.checkpoint}: {error.detail}"
+            raise CheckpointFailedError(host=str(intent.host_id), problem=problem) from error
+        freed = await self._in_thread(intent.host_id, partial(self._end, intent, moves))
+        return intent.model_copy(update={"freed": freed})
+
+    async def _exchanged(self, intent: RemovalIntent) -> Moves:
+        """Exchange. What was published since the last look is looked at once more while nobody publishes: that is little."""
         survey = await self._survey(intent)
         await self._in_thread(intent.host_id, survey.moves)
         async with self._broker.between_publications(intent.host_id):
-            moves = await self._in_thread(intent.host_id, partial(self._exchange, intent, survey))
-        freed = await self._in_thread(intent.host_id, partial(self._end, intent, moves))
-        return intent.model_copy(update={"freed": freed})
+            return await self._in_thread(intent.host_id, partial(self._exchange, intent, survey))
 
     async def _unlink(self, intent: RemovalIntent) -> RemovalIntent:
         await self._in_thread(intent.host_id, lambda: self._repacker(intent).unlink(intent.checkpoints))
@@ -261,6 +276,10 @@ class PayloadRemover:
         open_ones = [deletion for deletion in deletions if deletion.removed_at is None]
         begun = {each.removal_id for each in open_ones if self._generations.is_retired(each.host_id, each.checkpoint_id)}
         return [each.checkpoint_id for each in open_ones if each.removal_id in begun]
+
+    def _has_ended(self, intent: RemovalIntent) -> bool:
+        """Say whether a generation of a removal has ended, so that the removal can only be finished."""
+        return any(self._generations.is_retired(intent.host_id, each) for each in intent.checkpoints)
 
     def _looked(self, host: UUID, rows: Sequence[Checkpoint], selected: frozenset[UUID]) -> Survey:
         survey = Survey(self._generations, host, rows, selected, _alive)

@@ -23,6 +23,7 @@ from jamcore.system.files import StorageFullError
 from tests.unit.continuity.removing import Removals, bytes_on_disk, names, require_sound, stored_units
 
 if TYPE_CHECKING:
+    from jamcore.continuity.deletion import RemovalIntent
     from jamcore.domain.continuity import Checkpoint
     from tests.unit.continuity.conftest import World
 
@@ -316,8 +317,8 @@ async def test_one_that_stays_and_lacks_its_root_keeps_the_others(world: World) 
     require_sound(world, made[1:])
 
 
-async def test_what_was_begun_to_be_removed_goes_with_nothing_else(world: World) -> None:
-    """Once a generation of a removal has ended, no other removal takes over the rest: the first could not be finished then."""
+async def half_removed(world: World) -> tuple[list[Checkpoint], RemovalIntent]:
+    """Make four generations and remove the first two, but for the first: the disk fails there, and the daemon ends."""
     made = await grown(world, 4)
     removals = Removals(world)
     intent = removals.intent(await removals.plan(made[0], made[1]))
@@ -328,11 +329,18 @@ async def test_what_was_begun_to_be_removed_goes_with_nothing_else(world: World)
             raise OSError(errno.EIO, "Input/output error")
         rename(old, new)
 
-    world.files.rename = failing  # type: ignore[method-assign]
-    with pytest.raises(CheckpointFailedError):
-        await removals.run(intent)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(world.files, "rename", failing)
+        with pytest.raises(CheckpointFailedError):
+            await removals.run(intent)
+    assert [world.complete(one).exists() for one in made[:2]] == [True, False]
     world.restart()
-    world.files.rename = rename  # type: ignore[method-assign]
+    return made, intent
+
+
+async def test_what_was_begun_to_be_removed_goes_with_nothing_else(world: World) -> None:
+    """Once a generation of a removal has ended, no other removal takes over the rest: the first could not be finished then."""
+    made, intent = await half_removed(world)
     removals = Removals(world)
     for one in made[:2]:
         (item,) = (await removals.plan(one)).items
@@ -340,4 +348,22 @@ async def test_what_was_begun_to_be_removed_goes_with_nothing_else(world: World)
     await removals.run(intent)
     assert {row.stage for row in removals.rows.values()} == {DeletionStage.SUCCEEDED}
     assert {path.name for path in world.packs}.isdisjoint(f"{one.id}.pack" for one in made[:2])
+    require_sound(world, made[2:])
+
+
+async def test_damage_that_comes_in_the_middle_puts_the_rest_off(world: World) -> None:
+    """Each start names what is damaged and tries again; nothing more goes until what stays can be told."""
+    made, _ = await half_removed(world)
+    complete = world.complete(made[2])
+    told = complete.read_bytes()
+    complete.unlink()
+    for _ in range(2):
+        ((_, problem),) = await Removals(world).replay()
+        assert isinstance(problem, CheckpointFailedError)
+        assert str(made[2].id) in problem.problem
+        assert world.complete(made[0]).exists()
+        world.restart()
+    complete.write_bytes(told)
+    assert await Removals(world).replay() == ()
+    assert {row.stage for row in Removals(world).rows.values()} == {DeletionStage.SUCCEEDED}
     require_sound(world, made[2:])
