@@ -33,6 +33,7 @@ from jamcore.domain.sessions import HostState, RuntimeHost, SessionWorkspace, Tu
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner
 from jamcore.runtime.feed import RoomFeed
+from jamcore.runtime.gate import StopGate
 from jamcore.runtime.provision import SessionProvisioner
 from jamcore.sandbox.fence import fence
 from jamcore.store import Repos, Store
@@ -67,6 +68,7 @@ class ContinuityResets:
         planner: ResetPlanner,
         files: ResetFiles,
         kept_down: Callable[[UUID], AbstractAsyncContextManager[None]],
+        gate: StopGate,
         clock: Clock,
         runner: Runner,
         actions: ActionRegistry,
@@ -80,6 +82,7 @@ class ContinuityResets:
         self._planner = planner
         self._files = files
         self._kept_down = kept_down
+        self._gate = gate
         self._clock = clock
         self._runner = runner
         self._action = reset_action(self)
@@ -122,17 +125,19 @@ class ContinuityResets:
         Raises:
             ResetRefusedError: There is no failure, the evidence changed, the host is in use, or somebody was faster.
             ConflictError: The id was used for another fresh start.
+            DaemonStoppingError: The daemon is being stopped.
             JamError: What did not work; what was recorded is finished by the same request again, or by the next start.
         """
         asked = await self._asked(ref, request)
         intent = ResetIntent(id=asked.action, host_id=asked.host.id, confirmed=request.evidence)
         if not asked.begun:
             await self._require_down(asked.host.id)  # whoever brings it up now is not waited for
-        async with self._kept_down(asked.host.id):
-            if not asked.begun:
-                await self._require_down(asked.host.id)
-                require_confirmed((await self._look(asked.host)).evidence, request.evidence)
-            done = await self._runner.run(self._action, asked.action, intent)
+        with self._gate.until_stop("begin a conversation afresh"):
+            async with self._kept_down(asked.host.id):
+                if not asked.begun:
+                    await self._require_down(asked.host.id)
+                    require_confirmed((await self._look(asked.host)).evidence, request.evidence)
+                done = await self._runner.run(self._action, asked.action, intent)
         return await self._brought_up(done, asked.room)
 
     # -------------------------------------------------------------------------------------------------- what the action asks

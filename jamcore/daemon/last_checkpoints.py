@@ -16,6 +16,7 @@ from jamcore.domain.events import SessionNotice
 from jamcore.domain.safekeeping import UnsavedHost
 from jamcore.domain.sessions import RuntimeSession, Turn, TurnState
 from jamcore.runtime.feed import RoomFeed
+from jamcore.runtime.gate import StopGate
 from jamcore.runtime.pool import WorkerPool
 from jamcore.store import Repos, Store
 
@@ -25,11 +26,12 @@ ACCEPTED = "continuity.unsaved_accepted"
 class LastCheckpoints:
     """Repeats the teardown of a host whose final checkpoint failed."""
 
-    def __init__(self, *, store: Store, feed: RoomFeed, hosts: HostWorkers, pool: WorkerPool) -> None:
+    def __init__(self, *, store: Store, feed: RoomFeed, hosts: HostWorkers, pool: WorkerPool, gate: StopGate) -> None:
         self._store = store
         self._feed = feed
         self._hosts = hosts
         self._pool = pool
+        self._gate = gate
         self._unsaved = hosts.unsaved
 
     def unwritten(self, host: UUID) -> UnsavedHost | None:
@@ -45,24 +47,29 @@ class LastCheckpoints:
 
         Raises:
             HostUnsavedError: It failed again, and that was not accepted.
+            DaemonStoppingError: The daemon is being stopped; the host stays unsaved.
             JamError: It cannot be said whether something runs in the sandbox; what could not be recorded.
         """
         if await self._unsaved.of(host) is None:
             return None, None  # nobody is kept waiting for a host that comes up
-        async with self._pool.kept_down(host):
-            await self._pool.ended(host)
-            unsaved = await self._unsaved.of(host)
-            if unsaved is None or self._pool.is_up(host):
-                return None, None
-            await self._hosts.fence(host)
-            try:
-                row = await self._hosts.capture_at_rest(host)
-            except JamError as error:
-                failed = await self._unsaved.failed(host, error.code, str(error))
-                if not accept:
-                    raise await self._unsaved.refusal(failed) from error
-                return None, await self._accept(failed)
-            return row, await self._unsaved.settle(unsaved, "checkpoint")
+        with self._gate.until_stop("make a last checkpoint again"):
+            async with self._pool.kept_down(host):
+                return await self._repeat(host, accept=accept)
+
+    async def _repeat(self, host: UUID, *, accept: bool) -> tuple[Checkpoint | None, UnsavedHost | None]:
+        await self._pool.ended(host)
+        unsaved = await self._unsaved.of(host)
+        if unsaved is None or self._pool.is_up(host):
+            return None, None
+        await self._hosts.fence(host)
+        try:
+            row = await self._hosts.capture_at_rest(host)
+        except JamError as error:
+            failed = await self._unsaved.failed(host, error.code, str(error))
+            if not accept:
+                raise await self._unsaved.refusal(failed) from error
+            return None, await self._accept(failed)
+        return row, await self._unsaved.settle(unsaved, "checkpoint")
 
     async def _accept(self, unsaved: UnsavedHost) -> UnsavedHost:
         """Record what is in no checkpoint and what becomes of it, and say so in every room of the host."""

@@ -36,6 +36,7 @@ from jamcore.plugins.manager import ProviderManager
 from jamcore.runtime.allocator import Allocation, Allocator, Resolved
 from jamcore.runtime.continuity import HostContinuity
 from jamcore.runtime.feed import RoomFeed
+from jamcore.runtime.gate import StopGate
 from jamcore.runtime.provision import SessionProvisioner
 from jamcore.store import Repos, Store, StoreJournal, open_store
 from jamcore.system.clock import SystemClock
@@ -62,6 +63,7 @@ class Life:
     plugins: ProviderManager
     crash: CrashPoints
     live: list[str] = field(default_factory=list)
+    gate: StopGate = field(default_factory=StopGate)
     cannot_start: JamError | None = None
 
     def __post_init__(self) -> None:
@@ -92,6 +94,7 @@ class Life:
             planner=ResetPlanner(self.store, self.plugins, engines, cast("Any", None), clock, ids),
             files=ResetFiles(self.world.app, store=self.store, engines=engines, files=self.world.files),
             kept_down=self.kept_down,
+            gate=self.gate,
             clock=clock,
             runner=self.runner,
             actions=self.actions,
