@@ -7,6 +7,7 @@ from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
 from jamcore.cli.output import Output
 from jamcore.cli.views import moment, show_checkpoints, show_trouble, show_turns
+from jamcore.cli.words import quoted
 from jamcore.domain.continuity import why_refused
 from jamcore.domain.requests import SessionInspection
 
@@ -32,7 +33,7 @@ def _show(output: Output, found: SessionInspection) -> None:
         output.line(f"Its last start was decided to be: {decision.outcome}{failure}", "red" if decision.failure else "green")
         if why := why_refused(decision):
             output.line(why)
-        output.note(f"What would be decided now: jam continuity inspect {found.room.room.name}")
+        output.note(f"What would be decided now: jam continuity inspect {quoted(found.room.room.name)}")
     show_trouble(output, found.room)
     output.line("\nCheckpoints", "bold")
     show_checkpoints(output, found.checkpoints)

@@ -118,4 +118,5 @@ def test_what_is_to_be_typed_can_be_copied_whatever_the_room_is_called(jam: Jam)
     assert jam("room", "stop", "unsaved by hand", "--accept-unsaved").status == Exit.OK
     shown = jam("room", "stop", "unsaved by hand").err
     assert "jam room resume 'unsaved by hand'" in shown
+    assert "jam continuity inspect 'unsaved by hand'" in jam("session", "inspect", "unsaved by hand").err
     assert "jam session inspect 'unsaved by hand'" in jam("room", "resume", "unsaved by hand").err
