@@ -103,8 +103,7 @@ class _Copy:
         """Copy one name, whatever it is."""
         self._alive()
         self._done.names += 1
-        if self._done.names > MOST_NAMES or self._done.bytes > MOST_BYTES or depth > DEEPEST:
-            raise TreeTooLargeError(f"more than {MOST_NAMES} names, {MOST_BYTES >> 30} GiB or {DEEPEST} levels")
+        self._require_room(depth)
         seen = os.stat(name, dir_fd=old, follow_symlinks=False)
         if stat.S_ISDIR(seen.st_mode) and seen.st_dev == self._device:
             self._directory(old, name, new, called, depth)
@@ -114,6 +113,10 @@ class _Copy:
             self._leave()
             return
         os.utime(called, ns=(seen.st_atime_ns, seen.st_mtime_ns), dir_fd=new, follow_symlinks=False)
+
+    def _require_room(self, depth: int = 0) -> None:
+        if self._done.names > MOST_NAMES or self._done.bytes > MOST_BYTES or depth > DEEPEST:
+            raise TreeTooLargeError(f"more than {MOST_NAMES} names, {MOST_BYTES >> 30} GiB or {DEEPEST} levels")
 
     def _leave(self) -> None:
         self._done.names -= 1
@@ -151,6 +154,7 @@ class _Copy:
                 while chunk := os.read(source, _CHUNK):
                     self._alive()
                     self._done.bytes += len(chunk)
+                    self._require_room()  # also within one file: a hole costs its guest nothing
                     _write(target, chunk)
                 os.fchmod(target, stat.S_IMODE(found.st_mode) & _RIGHTS)
             finally:

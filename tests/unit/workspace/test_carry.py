@@ -108,3 +108,15 @@ def test_a_tree_beyond_the_bound_is_not_copied_at_all(source: Path, tmp_path: Pa
     with pytest.raises(TreeTooLargeError):
         carry(source, tmp_path / "new", files=Files(), alive=alive)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["old", "outside"]
+
+
+@pytest.mark.guarantee("CONT-9")
+def test_one_file_beyond_the_bound_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of holes takes nothing of its guest's disk, and would take all of the person's."""
+    monkeypatch.setattr(carry_module, "MOST_BYTES", 4 << 20)
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "holes").touch()
+    os.truncate(tmp_path / "old" / "holes", 64 << 20)
+    with pytest.raises(TreeTooLargeError):
+        carry(tmp_path / "old", tmp_path / "new", files=Files(), alive=alive)
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
