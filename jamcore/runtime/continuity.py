@@ -20,6 +20,7 @@ from jamcore.domain.continuity import (
     Checkpoint,
     CheckpointReason,
     ContinuityRefusedError,
+    DatabaseHelperError,
     Observation,
     ResumeSource,
 )
@@ -110,8 +111,8 @@ class HostContinuity:
                 captures=await self.hooks.declare_capture(),
                 restore_files=lambda why: self._place_files(decision, seat, why_not_live=why),
             )
-        except CaptureRefusedError as refused:
-            await self._record(seat, reported=None, detail=f"{refused.code}: {refused}")  # an attempt that failed (CONT-12)
+        except (CaptureRefusedError, DatabaseHelperError) as failed:
+            await self._record(seat, reported=None, detail=f"{failed.code}: {failed}")  # an attempt that failed (CONT-12)
             raise
         self.expectations[seat.session.id] = (decision, placed)
         return placed != placement

@@ -12,11 +12,18 @@ import pytest
 import jamcore
 from jamcore.domain import layout
 from jamcore.domain.cells import Placement
-from jamcore.domain.continuity import CheckpointReason, ContinuityFailure, DatabaseRefusedError, ObservationOutcome
+from jamcore.domain.continuity import (
+    CheckpointReason,
+    ContinuityFailure,
+    DatabaseHelperError,
+    DatabaseRefusedError,
+    ObservationOutcome,
+)
 from jamcore.domain.resets import MEANING, SEVERITY, ContinuityEvidence, SessionEvidence, worst
 from jamcore.runtime.seat import Seat
 
 if TYPE_CHECKING:
+    from jamcore.domain.errors import JamError
     from tests.unit.resets.conftest import Life, Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
@@ -125,13 +132,21 @@ async def test_a_thread_that_was_killed_before_it_wrote_anything_can_be_started_
 
 
 @pytest.mark.guarantee("CONT-9", "CONT-12")
-async def test_databases_that_cannot_be_put_back_are_a_failed_resume(stage: Stage) -> None:
-    """The program was not started, and the attempt counts all the same: such a conversation can be started afresh."""
+@pytest.mark.parametrize(
+    "error",
+    [DatabaseRefusedError(path="~/db", reason="damaged"), DatabaseHelperError(host="host", problem="no Python, or it is damaged")],
+    ids=lambda error: error.code,
+)
+async def test_databases_that_cannot_be_put_back_are_a_failed_resume(stage: Stage, error: JamError) -> None:
+    """The program was not started, and the attempt counts all the same: such a conversation can be started afresh.
+
+    Also where the guest is such that no helper can ever run in it: a guest must not keep its room from going on for ever.
+    """
     await stage.make(placement=Placement.DEDICATED, rooms=1)
     made = stage.rooms[0]
 
     async def refuse(*_: object, **__: object) -> None:
-        raise DatabaseRefusedError(path="~/db", reason="damaged")
+        raise error
 
     async with stage.living() as life:
         session = await life.store.read(lambda repos: repos.sessions.get(made.session.id))
@@ -139,7 +154,7 @@ async def test_databases_that_cannot_be_put_back_are_a_failed_resume(stage: Stag
         continuity = life.continuity(stage.host)
         await continuity.activate(seat)
         continuity.databases = cast("Any", SimpleNamespace(activator=SimpleNamespace(place=refuse), guest=None))
-        with pytest.raises(DatabaseRefusedError):
+        with pytest.raises(type(error)):
             await continuity.place_databases(seat)
         evidence = await evidence_of(life, stage)
         assert evidence.failure is ContinuityFailure.RESUME_FAILED
