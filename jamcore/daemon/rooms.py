@@ -142,7 +142,7 @@ class Rooms:
     async def stop(self, ref: str, *, accept_unsaved: bool = False) -> StopResult:
         """Checkpoint, and park the host unless other rooms are live on it (SHARE-2).
 
-        On a parked host whose final checkpoint failed, that is what is done again (CONT-8).
+        On a parked host whose final checkpoint failed, that is what is done again (CONT-8). Who accepts that it fails need not ask twice.
         """
         records = await self._records(ref)
         host, session = records.host.id, records.session.id
@@ -150,7 +150,7 @@ class Rooms:
         checkpoint = await self._pool.leave(host, session)
         outcome: Outcome = "already-parked" if not live else "left" if self._pool.is_up(host) else "parked"
         settled = None
-        if not live and checkpoint is None:
+        if checkpoint is None and (accept_unsaved or not live):
             checkpoint, settled = await self._last.repeat(host, accept=accept_unsaved)
             outcome = "parked" if settled is not None else outcome
         return StopResult(room=await self.get(ref), checkpoint=checkpoint, outcome=outcome, settled=settled)

@@ -135,6 +135,24 @@ async def test_a_checkpoint_that_can_never_be_made_is_given_up_in_words(
 
 
 @pytest.mark.guarantee("CONT-8")
+async def test_a_live_room_is_stopped_and_accepted_in_one_word(client: JamClient, app: Path, model: ResponsesServer) -> None:
+    """For a conversation that holds a key each stop ends so. Where the checkpoint is made, the word changes nothing."""
+    room = await client.create_room(managed(PROVIDER, model.base_url))
+    ref = str(room.room.id)
+    assert (await ask(client, room, "first")).state is TurnState.CAPTURED
+    secret = secret_beside(app, room)
+    turn = await completed(client, room, "second")
+    result = await client.stop(ref, accept_unsaved=True)
+    assert result.settled is not None
+    assert (result.outcome, result.settled.settlement, result.settled.turns) == ("parked", "accepted", (turn.id,))
+    assert result.room.safety.unsaved is None
+    assert (await client.resume(ref)).live
+    secret.unlink()
+    assert (await ask(client, room, "third")).state is TurnState.CAPTURED
+    assert (await client.stop(ref, accept_unsaved=True)).settled is None
+
+
+@pytest.mark.guarantee("CONT-8")
 async def test_a_killed_daemon_is_no_failed_checkpoint(client: JamClient, daemon: DaemonChild, model: ResponsesServer) -> None:
     """The room comes back at once."""
     room = await client.create_room(managed(PROVIDER, model.base_url))

@@ -108,6 +108,8 @@ class FakeRooms(Part):
             return self._settled(room, accept=accept_unsaved)
         if room.room.name.startswith("unsaved") and room.live:
             room.unsaved, room.live = unsaved(room), False
+            if accept_unsaved:
+                return self._settled(room, accept=True)
             return StopResult(room=room.view(), checkpoint=None, outcome="parked")
         outcome = "parked" if room.live else "already-parked"
         room.live = False

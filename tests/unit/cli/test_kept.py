@@ -87,6 +87,7 @@ def test_a_last_checkpoint_that_failed_says_what_to_type(jam: Jam) -> None:
     assert "1 completed turn is in no checkpoint" in given_up.err
     assert "turn 00000000-0000-0000-0000-000000000009" in given_up.err
     assert "state\tlive" in jam("room", "resume", "unsaved").out
+    assert "1 completed turn is in no checkpoint" in jam("stop", "unsaved", "--accept-unsaved").err
 
 
 @pytest.mark.guarantee("CONT-8")
