@@ -163,7 +163,7 @@ async def test_a_killed_daemon_is_no_failed_checkpoint(client: JamClient, daemon
     assert (await client.resume(str(room.room.id))).live
 
 
-@pytest.mark.guarantee("CONT-2", "CONT-8")
+@pytest.mark.guarantee("CONT-11", "START-5")
 async def test_a_checkpoint_that_failed_is_made_when_it_can_be(client: JamClient, app: Path, model: ResponsesServer) -> None:
     """Nobody asks for it: the room says it failed, and then that the turn is captured."""
     room = await client.create_room(managed(PROVIDER, model.base_url))

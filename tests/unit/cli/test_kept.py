@@ -54,7 +54,7 @@ def test_files_that_are_ahead_are_said_to_whoever_brings_the_room_back(jam: Jam)
     assert "ahead:" not in jam("room", "resume", "ahead").err
 
 
-@pytest.mark.guarantee("CONT-2", "SEC-3")
+@pytest.mark.guarantee("CONT-11", "SEC-3")
 def test_a_turn_that_is_not_captured_yet_says_why(jam: Jam) -> None:
     """Whose turn it waits for; what a name holds cannot steer the terminal."""
     jam("room", "new", "codex", "--name", "troubled")

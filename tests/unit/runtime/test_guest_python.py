@@ -76,7 +76,7 @@ def python(sandbox: Sandbox, *, may_wake: bool = True) -> GuestPython:
     return GuestPython(cast("Any", sandbox), cast("Any", SimpleNamespace(name=NAME)), may_wake=may_wake)
 
 
-@pytest.mark.guarantee("CONT-5", "OWN-3")
+@pytest.mark.guarantee("CONT-5")
 async def test_it_is_started_proven_used_and_stopped() -> None:
     """In this order; one that is not proven runs nothing and is stopped; and only where no provider can be meant to run."""
     sandbox = Sandbox()
