@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from jamcore.testing.continuity_matrix import Fate, Loss, Moment, cells, table
 
 PAGE = Path(__file__).parents[3] / "docs" / "continuity.md"
 
 
-@pytest.mark.guarantee("CONT-1", "CONT-9")
 def test_every_loss_has_an_answer_at_every_moment() -> None:
     """No pair is left out, and each is an exact resume or a refusal with its kind, never both and never neither."""
     assert [(cell.loss, cell.moment) for cell in cells()] == [(loss, moment) for loss in Loss for moment in Moment]
