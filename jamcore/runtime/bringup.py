@@ -168,7 +168,7 @@ class BringUp:
         )
         prepared = await self.preparer.prepare(request, route=route, door=door, view=view, ensured=proven)
         stack.callback(prepared.shut)
-        if await self.continuity.place_databases(first):
+        if await self.continuity.place_databases():
             await self.preparer.prepare_files_again(request, view)
         return prepared
 

@@ -16,6 +16,7 @@ from jamcore.domain import limits
 from jamcore.domain.continuity import (
     Activation,
     ActivationDecision,
+    CaptureKind,
     CaptureRefusedError,
     Checkpoint,
     CheckpointReason,
@@ -26,7 +27,7 @@ from jamcore.domain.continuity import (
 )
 from jamcore.domain.events import SessionNotice, TurnStarted, TurnStateChanged
 from jamcore.domain.providers import ProviderTurn
-from jamcore.domain.sessions import RuntimeHost, Turn, TurnState
+from jamcore.domain.sessions import RuntimeHost, RuntimeSession, Turn, TurnState
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.runtime.databases import HostDatabases
 from jamcore.runtime.feed import RoomFeed
@@ -43,7 +44,10 @@ FilesBetween = Callable[[str, str], Awaitable[str]]
 
 @dataclass(slots=True)
 class HostContinuity:
-    """Owned by one worker. ``expectations`` holds, for each session that resumes, its decision and where its bytes come from."""
+    """Owned by one worker. ``expectations`` holds, for each session that resumes, its decision and where its bytes come from.
+
+    ``settling`` is the session for which the host's state was put in place when it came up.
+    """
 
     host: RuntimeHost
     hooks: ProviderHooks
@@ -60,6 +64,7 @@ class HostContinuity:
     ids: IdSource
     databases: HostDatabases | None = None
     expectations: dict[UUID, tuple[ActivationDecision, Placement]] = field(default_factory=dict)
+    settling: RuntimeSession | None = None
 
     async def activate(self, seat: Seat, *, may_restore: bool = True) -> None:
         """Decide how the session may start, store the decision, and put its state in place (CONT-7).
@@ -81,13 +86,37 @@ class HostContinuity:
             session, self.host, accepts_version=self.hooks.accepts_version, current_version=self.program_version
         )
         await self.activator.record(session, decision)
-        if decision.outcome is Activation.FRESH_START:
-            return
-        placement = await self._place_files(decision, seat, may_restore=may_restore)
-        self.expectations[session.id] = (decision, placement)
+        if decision.outcome is not Activation.FRESH_START:
+            await self._expect(decision, session, may_restore=may_restore)
+        elif may_restore:
+            await self._place_for_siblings()
 
-    async def place_databases(self, seat: Seat) -> bool:
-        """Finish the placing: the sandbox runs by now, and its provider does not yet (CONT-5).
+    async def _expect(self, decision: ActivationDecision, session: RuntimeSession, *, may_restore: bool = True) -> None:
+        self.expectations[session.id] = (decision, await self._place_files(decision, session, may_restore=may_restore))
+        if may_restore:
+            self.settling = session
+
+    async def _place_for_siblings(self) -> None:
+        """Put the host's state in place before a new conversation is begun beside others, where databases belong to it.
+
+        A log that lost what was captured keeps the next checkpoint from being made. A database that lost it does not: the checkpoint after
+        the new conversation's first turn would be the newest, and the others would be in none that counts.
+        """
+        if not any(entry.kind is CaptureKind.DATABASE for entry in (await self.hooks.declare_capture()).entries):
+            return
+        sessions = await self.store.read(lambda repos: repos.sessions.of_host(self.host.id))
+        newest = await self.activator.newest(
+            self.host, accepts_version=self.hooks.accepts_version, current_version=self.program_version
+        )
+        for sibling in sessions:
+            decision = newest.decide(sibling)
+            if decision.outcome is Activation.EXACT_RESUME:
+                await self.activator.record(sibling, decision)
+                await self._expect(decision, sibling)
+                return
+
+    async def place_databases(self) -> bool:
+        """Finish the placing of a host that comes up: the sandbox runs by now, and its provider does not yet (CONT-5).
 
         A session that joins others has nothing to finish: their provider runs on what was put in place when the host came up.
 
@@ -97,10 +126,10 @@ class HostContinuity:
         Raises:
             DatabaseRefusedError, DatabaseHelperError, CheckpointFailedError: The databases could not be put in place.
         """
-        resumed = self.expectations.get(seat.session.id)
-        if resumed is None or self.databases is None:
+        session = self.settling
+        if session is None or self.databases is None:
             return False
-        decision, placement = resumed
+        decision, placement = self.expectations[session.id]
         assert decision.evidence.checkpoint_id is not None
         try:
             placed = await self.databases.activator.place(
@@ -109,20 +138,20 @@ class HostContinuity:
                 checkpoint=decision.evidence.checkpoint_id,
                 guest=self.databases.guest,
                 captures=await self.hooks.declare_capture(),
-                restore_files=lambda why: self._place_files(decision, seat, why_not_live=why),
+                restore_files=lambda why: self._place_files(decision, session, why_not_live=why),
             )
         except (CaptureRefusedError, DatabaseHelperError) as failed:
-            await self._record(seat, reported=None, detail=f"{failed.code}: {failed}")  # an attempt that failed (CONT-12)
+            await self._record(session, reported=None, detail=f"{failed.code}: {failed}")  # an attempt that failed (CONT-12)
             raise
-        self.expectations[seat.session.id] = (decision, placed)
+        self.expectations[session.id] = (decision, placed)
         return placed != placement
 
     async def _place_files(
-        self, decision: ActivationDecision, seat: Seat, *, may_restore: bool = True, why_not_live: str | None = None
+        self, decision: ActivationDecision, session: RuntimeSession, *, may_restore: bool = True, why_not_live: str | None = None
     ) -> Placement:
         return await self.activator.place(
             decision,
-            seat.session,
+            session,
             state_root=self.state_root,
             scratch_root=self.scratch_root,
             capture_list=await self.hooks.declare_capture(),
@@ -149,18 +178,18 @@ class HostContinuity:
             ResumeFailedError: The provider came back as somebody else, or not at all; that is stored.
             ObservationLostError: It could not be stored.
         """
-        observation = await self._record(seat, reported=reported, detail=detail)
+        observation = await self._record(seat.session, reported=reported, detail=detail)
         require_success(observation, room=seat.room_name)
         row = await self.store.read(lambda repos: repos.checkpoints.get(observation.checkpoint_id))
         placement = self.expectations[seat.session.id][1]
         await self.feed.append(seat.room_id, None, [_resumed(reported, placement, row.generation)])
 
-    async def _record(self, seat: Seat, *, reported: str | None, detail: str) -> Observation:
-        decision, placement = self.expectations[seat.session.id]
+    async def _record(self, session: RuntimeSession, *, reported: str | None, detail: str) -> Observation:
+        decision, placement = self.expectations[session.id]
         checkpoint = decision.evidence.checkpoint_id
         assert checkpoint is not None
         observation = observation_of(
-            seat.session,
+            session,
             checkpoint,
             observation_id=self.ids.uuid(),
             observed_at=self.clock.now(),

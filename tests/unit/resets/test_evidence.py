@@ -155,7 +155,7 @@ async def test_databases_that_cannot_be_put_back_are_a_failed_resume(stage: Stag
         await continuity.activate(seat)
         continuity.databases = cast("Any", SimpleNamespace(activator=SimpleNamespace(place=refuse), guest=None))
         with pytest.raises(type(error)):
-            await continuity.place_databases(seat)
+            await continuity.place_databases()
         evidence = await evidence_of(life, stage)
         assert evidence.failure is ContinuityFailure.RESUME_FAILED
         assert evidence.sessions[0].observation is not None

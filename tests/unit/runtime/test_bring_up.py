@@ -84,7 +84,7 @@ class Rig:
         assert not self.orphan or not alive(self.orphan), "the state was looked at under an orphan that could write it"
         self.said.append("decision" if may_restore else "decision without restore")
 
-    async def place_databases(self, _seat: object) -> bool:
+    async def place_databases(self) -> bool:
         """See :meth:`HostContinuity.place_databases`."""
         self.said.append("databases")
         return False
