@@ -134,6 +134,9 @@ class Survey:
 
         A unit that several of them hold counts for the newest. What lies in the packs besides counts for the oldest, so that the figures
         add up.
+
+        Raises:
+            CheckpointCorruptError: The newest is damaged, so that what is to go may be the last that is sound.
         """
         owner: dict[bytes, UUID] = {}
         found: dict[UUID, Retention] = {}
@@ -144,6 +147,7 @@ class Survey:
             if not any(item.blocker for item in found.values()):
                 for entry in moves.entries:
                     self._prove(source, entry.unit, entry.digest)
+                self._prove_newest(source)
         items = sorted(found.values(), key=lambda item: item.generation)
         return tuple(items if any(item.blocker for item in items) else self._shared_out(items, moves, owner))
 
@@ -166,6 +170,17 @@ class Survey:
         owner.update(dict.fromkeys(new, each))
         stays = sum(entry_bytes(self._entries[digest]) for digest in new if digest in self.needed.units)
         return item.model_copy(update={"bytes_stay": stays})
+
+    def _prove_newest(self, source: BlockReader) -> None:
+        """Read whole what the rooms come back from; it shares most with what is to go, which was read just now."""
+        newest = max(self._rows.values(), key=lambda row: row.generation, default=None)
+        if newest is None or newest.id not in self._seen:
+            return
+        marks = Marks()
+        with damage_of(newest.id):
+            mark(source, self._unit, self._root(newest.id), marks, self._alive)
+        for digest in marks.order:
+            self._prove(source, self._entries[digest].unit, digest, newest.id)
 
     def _shared_out(self, items: list[Retention], moves: Moves, owner: Mapping[bytes, UUID]) -> list[Retention]:
         shares = {item.checkpoint_id: 0 for item in items}

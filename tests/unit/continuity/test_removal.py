@@ -183,6 +183,22 @@ async def test_a_damaged_one_that_stays_keeps_the_others(world: World) -> None:
     assert world.packs[0].exists()
 
 
+async def test_a_newest_whose_bytes_are_damaged_keeps_the_others(world: World) -> None:
+    """What it needs can be told, but what would go may be the last that is sound. A sound newer one lets it go."""
+    made = await grown(world, 3)
+    pack = world.packs[2]
+    data = bytearray(pack.read_bytes())
+    data[len(data) // 2] ^= 1
+    pack.write_bytes(data)
+    with pytest.raises(CheckpointCorruptError) as caught:
+        await Removals(world).plan(made[0])
+    assert caught.value.checkpoint == str(made[2].id)
+    assert pack.name in caught.value.detail
+    newer = await grown(world, 1)
+    await Removals(world).remove(made[0])
+    require_sound(world, [made[1], *newer])
+
+
 async def test_a_removal_that_was_not_confirmed_or_changed_is_refused(world: World) -> None:
     """Another digest is refused; an exact retry changes nothing; the same id for something else is refused."""
     made = await grown(world, 4)
