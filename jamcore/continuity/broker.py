@@ -46,7 +46,7 @@ from jamcore.domain.sessions import RuntimeHost
 from jamcore.journal.points import CrashPoints
 from jamcore.system.clock import Clock
 from jamcore.system.files import Files
-from jamcore.system.ids import IdSource
+from jamcore.system.ids import IdSource, behind
 
 Freeze = Callable[[], AbstractAsyncContextManager[object]]
 
@@ -58,10 +58,10 @@ LOCKED_PAUSE_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """One capture, with everything it was asked with."""
+    """One capture, with everything it was asked with. ``checkpoint_id`` is given for an exact retry alone."""
 
     host: RuntimeHost
-    checkpoint_id: UUID
+    checkpoint_id: UUID | None
     reason: CheckpointReason
     state_root: Path
     rules: CaptureRules
@@ -75,8 +75,9 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What one reading gave: an unsealed pack and what is in it."""
+    """What one reading gave: an unsealed pack, for which generation, and what is in it."""
 
+    checkpoint_id: UUID
     pack: PackWriter
     captured: Captured
     sessions: tuple[CheckpointSession, ...]
@@ -152,7 +153,7 @@ class CheckpointBroker:
         """
         request = _Request(
             host=host,
-            checkpoint_id=checkpoint_id or self._ids.uuid(),
+            checkpoint_id=checkpoint_id,
             reason=reason,
             state_root=state_root,
             rules=CaptureRules(capture_list),
@@ -218,6 +219,8 @@ class CheckpointBroker:
 
     async def _published_before(self, request: _Request) -> Generation | None:
         """Return the generation when this is an exact retry of a publication that went through."""
+        if request.checkpoint_id is None:
+            return None
         done = await anyio.to_thread.run_sync(self._generations.read, request.host.id, request.checkpoint_id)
         if done and (done.reason, done.provider_version) != (request.reason, request.provider_version):
             raise ConflictError(
@@ -246,20 +249,28 @@ class CheckpointBroker:
         sessions, previous = await self._store.read(
             partial(inputs_of, request.host, request.identities, confirmed=request.confirmed)
         )
+        # The order of ids is the order of making: what is recorded late, and which of two copies is the newer one, goes by it.
+        checkpoint = request.checkpoint_id or behind(self._ids.uuid(), previous.id if previous else None)
         now_ns = int(self._clock.now().timestamp() * 1e9)
         async with request.freeze() if request.freeze else nullcontext():
             if databases:
                 await databases.begin()
             pack, captured, before = await anyio.to_thread.run_sync(
-                partial(self._read_state, request, previous, distrusted, owned, now_ns)
+                partial(self._read_state, request, checkpoint, previous, distrusted, owned, now_ns)
             )
             if databases:
                 await databases.made(before)
         self._crash.reach("publish.read")
-        return _Read(pack, captured, sessions, databases)
+        return _Read(checkpoint, pack, captured, sessions, databases)
 
     def _read_state(
-        self, request: _Request, previous: Checkpoint | None, distrusted: frozenset[int], owned: ExitStack, now_ns: int
+        self,
+        request: _Request,
+        checkpoint: UUID,
+        previous: Checkpoint | None,
+        distrusted: frozenset[int],
+        owned: ExitStack,
+        now_ns: int,
     ) -> tuple[PackWriter, Captured, tuple[Names, ...]]:
         """Read the state, and return what databases the generation before has, too."""
         host_id = request.host.id
@@ -267,8 +278,8 @@ class CheckpointBroker:
             raise CaptureRefusedError(path=".", reason="a restore was interrupted: the session must be resumed first")
         self._generations.prepare(host_id)
         blocks = self._generations.blocks(host_id)
-        pack = blocks.writer(request.checkpoint_id, self._files)
-        owned.callback(self._generations.drop_unpublished, host_id, request.checkpoint_id, pack)
+        pack = blocks.writer(checkpoint, self._files)
+        owned.callback(self._generations.drop_unpublished, host_id, checkpoint, pack)
         self._crash.reach("publish.begun")
         with blocks.reader() as source:
             before = Before(source, intact=not blocks.damaged, distrusted=distrusted)
@@ -304,7 +315,7 @@ class CheckpointBroker:
     async def _publish(self, request: _Request, read: _Read, root: Root, digest: bytes) -> Checkpoint:
         generation = Generation(
             algorithm=ALGORITHM,
-            checkpoint_id=request.checkpoint_id,
+            checkpoint_id=read.checkpoint_id,
             host_id=request.host.id,
             agent_id=request.host.agent_id,
             provider=request.host.provider,

@@ -30,3 +30,11 @@ class SystemIds:
     def nonce(self) -> str:
         """See :meth:`IdSource.nonce`."""
         return secrets.token_hex(32)
+
+
+def behind(fresh: UUID, other: UUID | None) -> UUID:
+    """Return ``fresh``, or where it does not sort behind ``other``, because the clock was set back since, the same bits a moment later."""
+    if other is None or fresh > other:
+        return fresh
+    millis = (other.int >> 80) + 1
+    return UUID(int=millis << 80 | fresh.int & ((1 << 80) - 1))

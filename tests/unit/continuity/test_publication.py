@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import anyio
 import pytest
@@ -332,3 +332,21 @@ async def test_a_missing_state_root_is_a_typed_failure(world: World, tmp_path: P
     world.state = tmp_path / "nowhere"
     with pytest.raises(CheckpointFailedError):
         await world.capture()
+
+
+@pytest.mark.guarantee("CONT-4", "CONT-7")
+async def test_a_clock_that_was_set_back_does_not_put_a_generation_behind_an_older_one(world: World) -> None:
+    """Ids tell the order of making, also after a crash between complete.json and the row of one that was made in "the past"."""
+    world.log().write_bytes(b"one\n")
+    old = await world.capture()
+    ahead = UUID(int=old.id.int + (3_600_000 << 80))
+    world.log().write_bytes(b"one\ntwo\n")
+    newer = await world.capture(checkpoint_id=ahead)
+    world.log().write_bytes(b"one\ntwo\nthree\n")
+    world.restart(KillAt("publish.completed"))
+    with pytest.raises(KilledError):
+        await world.capture()
+    world.restart()
+    recorded = await world.broker.repair(world.host.id)
+    assert [row.generation for row in (old, newer, *recorded)] == [1, 2, 3]
+    assert recorded[0].id > ahead
