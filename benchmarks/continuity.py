@@ -19,11 +19,11 @@ from anyio import to_thread
 from benchmarks.backups import Cost, backups, emptied, written_by
 from benchmarks.home import DATABASE, HELPER_KEEPS, Change, Home, first_difference
 from benchmarks.table import Laps, Row
-from jamcore.continuity.activate import Activator, Placement
-from jamcore.continuity.broker import CheckpointBroker
+from jamcore.continuity.capturing.broker import CheckpointBroker
 from jamcore.continuity.coordinator import Coordinators, ExclusivePermit, HostCoordinator
-from jamcore.continuity.database_place import DatabaseActivator
-from jamcore.continuity.publish import Generations
+from jamcore.continuity.generations.publish import Generations
+from jamcore.continuity.resuming.activate import Activator, Placement
+from jamcore.continuity.resuming.databases import DatabaseActivator
 from jamcore.domain import layout
 from jamcore.domain.cells import SHARED_CELL
 from jamcore.domain.continuity import ActivationDecision, ActivationPlan, CaptureEntry, CaptureKind, CaptureList, CheckpointReason

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from jamcore.continuity.format import BLOCK
-from jamcore.continuity.guest.place import OWN
+from jamcore.continuity.databases.guest.place import OWN
+from jamcore.continuity.generations.format import BLOCK
 from jamcore.testing.databases import Conversation
 
 FILES = 5_000

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from jamcore.continuity.looking import Look, differing, shown
-from jamcore.continuity.publish import Generations
+from jamcore.continuity.generations.looking import Look, differing, shown
+from jamcore.continuity.generations.publish import Generations
 from jamcore.daemon.views import bound_room
 from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError
 from jamcore.domain.errors import InvalidInputError, JamError

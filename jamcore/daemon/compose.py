@@ -12,8 +12,8 @@ from functools import partial
 
 from anyio.abc import TaskGroup
 
-from jamcore.continuity.deletion import KIND as DELETION
-from jamcore.continuity.reset_action import KIND as RESET
+from jamcore.continuity.resets.action import KIND as RESET
+from jamcore.continuity.retention.deletion import KIND as DELETION
 from jamcore.daemon.activity import Activities
 from jamcore.daemon.approvals import Approvals
 from jamcore.daemon.change_sources import StoredSources

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
-from jamcore.continuity.reset import BoundSession, Looked, require_confirmed
-from jamcore.continuity.reset_action import ResetIntent, reset_action
+from jamcore.continuity.resets.action import ResetIntent, reset_action
+from jamcore.continuity.resets.evidence import BoundSession, Looked, require_confirmed
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.hosts import HostWorkers
 from jamcore.daemon.reset_files import ResetFiles
@@ -143,7 +143,7 @@ class ContinuityResets:
     # -------------------------------------------------------------------------------------------------- what the action asks
 
     async def plan(self, intent: ResetIntent) -> ContinuityReset:
-        """See :class:`~jamcore.continuity.reset_action.ResetSources`. What outlived a daemon is proven and stopped first (SHARE-4)."""
+        """See :class:`~jamcore.continuity.resets.action.ResetSources`. What outlived a daemon is proven and stopped first (SHARE-4)."""
         host = await self._require_down(intent.host_id)
         await fence(self._hosts.ownership(self._engines.get(host.engine)), Plan.model_validate_json(host.plan_json))
         evidence = (await self._look(host)).evidence
@@ -151,22 +151,22 @@ class ContinuityResets:
         return await self._planner.plan(intent.id, host, evidence)
 
     async def record(self, reset: ContinuityReset) -> None:
-        """See :class:`~jamcore.continuity.reset_action.ResetSources`."""
+        """See :class:`~jamcore.continuity.resets.action.ResetSources`."""
         host = await self._require_down(reset.source_host_id)
         require_confirmed((await self._look(host)).evidence, reset.confirmed)
         await self._store.transact(partial(keep_record, reset=reset))
 
     async def is_recorded(self, reset: ContinuityReset) -> bool:
-        """See :class:`~jamcore.continuity.reset_action.ResetSources`."""
+        """See :class:`~jamcore.continuity.resets.action.ResetSources`."""
         return await self._store.read(lambda repos: repos.continuity_resets.find_id(reset.id)) is not None
 
     async def settle(self, reset: ContinuityReset) -> None:
-        """See :class:`~jamcore.continuity.reset_action.ResetSources`."""
+        """See :class:`~jamcore.continuity.resets.action.ResetSources`."""
         for room in await self._store.transact(partial(cut_turns, reset=reset, now=self._clock.now())):
             self._feed.announce(room)
 
     async def checkpoint(self, reset: ContinuityReset) -> str:
-        """See :class:`~jamcore.continuity.reset_action.ResetSources`. That there is none hinders nothing: nothing is deleted."""
+        """See :class:`~jamcore.continuity.resets.action.ResetSources`. That there is none hinders nothing: nothing is deleted."""
         host = await self._store.read(lambda repos: repos.hosts.get(reset.source_host_id))
         try:
             continuity = self._hosts.continuity(host)
@@ -177,11 +177,11 @@ class ContinuityResets:
         return f"what is left of it is in checkpoint {row.id}" if row else "its agent declares no checkpoints"
 
     async def carry(self, reset: ContinuityReset) -> tuple[str, ...]:
-        """See :class:`~jamcore.continuity.reset_action.ResetSources`."""
+        """See :class:`~jamcore.continuity.resets.action.ResetSources`."""
         return await self._files.carry(reset)
 
     async def apply(self, intent: ResetIntent) -> None:
-        """See :class:`~jamcore.continuity.reset_action.ResetSources`."""
+        """See :class:`~jamcore.continuity.resets.action.ResetSources`."""
         reset = intent.planned()
         said = {each.room_id: f"{files}; {intent.checkpoint}" for each, files in zip(reset.sessions, intent.files, strict=True)}
         work = partial(apply_reset, reset=reset, said=said, now=self._clock.now(), fence=self._store.fence)

@@ -3,7 +3,7 @@
 ``JAM_CRASH_POINT=NAME`` in the daemon's environment chooses the boundary, ``NAME#3`` its third passing. ``stop:NAME`` stands still there
 instead, by SIGSTOP, until somebody sends SIGCONT: what happens to the world meanwhile happens exactly at that boundary. Without the
 variable every boundary is passed without a thought. The names are those that the code itself passes to ``reach``: of publications and
-restores (:data:`jamcore.continuity.publish.POINTS`, :data:`jamcore.continuity.restore.RESTORE_POINTS`), of a creation
+restores (:data:`jamcore.continuity.generations.publish.POINTS`, :data:`jamcore.continuity.resuming.restore.RESTORE_POINTS`), of a creation
 (:data:`jamcore.sandbox.ensure.CREATE_POINTS`), of a turn (:data:`jamcore.runtime.turns.START_SEEN`), of an answer
 (:data:`jamcore.runtime.approvals.DECIDED`) and of a change request (:data:`jamcore.runs.change_action.CHANGE_POINTS`).
 """

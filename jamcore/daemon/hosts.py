@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from uuid import UUID
 
-from jamcore.continuity.activate import Activator
-from jamcore.continuity.broker import CheckpointBroker, Freeze
+from jamcore.continuity.capturing.broker import CheckpointBroker, Freeze
 from jamcore.continuity.coordinator import Coordinators
-from jamcore.continuity.database_place import DatabaseActivator
-from jamcore.continuity.observe import Observer
-from jamcore.continuity.publish import Generations
+from jamcore.continuity.generations.publish import Generations
+from jamcore.continuity.resuming.activate import Activator
+from jamcore.continuity.resuming.databases import DatabaseActivator
+from jamcore.continuity.resuming.observe import Observer
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.options import DaemonOptions

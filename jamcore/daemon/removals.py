@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from uuid import UUID
 
-from jamcore.continuity.broker import CheckpointBroker
-from jamcore.continuity.deletion import PayloadRemover, RemovalIntent
-from jamcore.continuity.publish import Generations
+from jamcore.continuity.capturing.broker import CheckpointBroker
+from jamcore.continuity.generations.publish import Generations
+from jamcore.continuity.retention.deletion import PayloadRemover, RemovalIntent
 from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.views import bound_room
 from jamcore.domain.errors import InvalidInputError
@@ -27,13 +27,13 @@ from jamcore.store import Repos, Store
 
 
 class StoredKeeping:
-    """Satisfies :class:`~jamcore.continuity.deletion.Keeping` on the store."""
+    """Satisfies :class:`~jamcore.continuity.retention.deletion.Keeping` on the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def kept(self, host: UUID) -> Mapping[UUID, tuple[Blocker, str]]:
-        """See :class:`~jamcore.continuity.deletion.Keeping`."""
+        """See :class:`~jamcore.continuity.retention.deletion.Keeping`."""
         return await self._store.read(partial(kept_in, host))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from jamcore.continuity.restore import STAGING
+from jamcore.continuity.resuming.restore import STAGING
 from jamcore.domain import layout
 from jamcore.domain.errors import FaultError, JamError
 from jamcore.system.files import TEMPORARY, Files

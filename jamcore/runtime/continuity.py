@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-from jamcore.continuity.activate import Activator, Placement
-from jamcore.continuity.broker import CheckpointBroker, Freeze
-from jamcore.continuity.observe import Observer, observation_of, require_success
-from jamcore.continuity.reset import BoundSession, Looked, RecoveryInspector, ResumeRules
+from jamcore.continuity.capturing.broker import CheckpointBroker, Freeze
+from jamcore.continuity.resets.evidence import BoundSession, Looked, RecoveryInspector, ResumeRules
+from jamcore.continuity.resuming.activate import Activator, Placement
+from jamcore.continuity.resuming.observe import Observer, observation_of, require_success
 from jamcore.domain import limits
 from jamcore.domain.continuity import (
     Activation,

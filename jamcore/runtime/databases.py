@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import anyio
 
-from jamcore.continuity.database_place import DatabaseActivator
-from jamcore.continuity.guest_helper import GuestDatabases
+from jamcore.continuity.databases.helper import GuestDatabases
+from jamcore.continuity.resuming.databases import DatabaseActivator
 from jamcore.domain.plan import GUEST_HOME, Plan
 from jamcore.domain.sandboxes import ExecSpec, SandboxGoneError
 from jamcore.engines.port import BringsPython

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jamcore.continuity.scratch import empty_scratch
+from jamcore.continuity.resuming.scratch import empty_scratch
 from jamcore.domain import layout
 from jamcore.domain.plan import GuestPaths, Plan
 from jamcore.system.files import Files

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import anyio
 
-from jamcore.continuity.publish import CheckpointFailedError
+from jamcore.continuity.generations.publish import CheckpointFailedError
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.errors import JamError
 from jamcore.domain.limits import DEFAULTS, Limits

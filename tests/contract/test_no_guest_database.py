@@ -13,7 +13,7 @@ from jamcore.testing.sources import Source
 
 OWN = frozenset({"jamcore.store.engine", "jamcore.store.failures", "jamcore.control.unstarted"})
 """Who uses SQLite in the daemon: for ``jam.db`` alone."""
-GUEST = "jamcore.continuity.guest"
+GUEST = "jamcore.continuity.databases.guest"
 COMPOSE = "import sys, jamcore.daemon.compose; print([name for name in sys.modules if name.startswith(%r)])"
 
 

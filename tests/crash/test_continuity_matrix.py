@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jamcore.continuity.restore import RESTORE_POINTS
+from jamcore.continuity.resuming.restore import RESTORE_POINTS
 from jamcore.testing.continuity_matrix import Cell, Loss, Moment, cell, cells
 from jamcore.testing.continuity_play import Play, playing
 

@@ -19,8 +19,8 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from jamcore.continuity.publish import POINTS as PUBLISH_POINTS
-from jamcore.continuity.restore import RESTORE_POINTS
+from jamcore.continuity.generations.publish import POINTS as PUBLISH_POINTS
+from jamcore.continuity.resuming.restore import RESTORE_POINTS
 from jamcore.control.client import JamClient
 from jamcore.daemon.crash import VARIABLE
 from jamcore.domain import layout

@@ -20,11 +20,11 @@ from uuid import UUID
 import anyio
 import pytest
 
-from jamcore.continuity.activate import Activator
-from jamcore.continuity.broker import CheckpointBroker
+from jamcore.continuity.capturing.broker import CheckpointBroker
 from jamcore.continuity.coordinator import Coordinators
-from jamcore.continuity.publish import POINTS, Generations
-from jamcore.continuity.restore import RESTORE_POINTS
+from jamcore.continuity.generations.publish import POINTS, Generations
+from jamcore.continuity.resuming.activate import Activator
+from jamcore.continuity.resuming.restore import RESTORE_POINTS
 from jamcore.domain import layout
 from jamcore.domain.cells import SHARED_CELL
 from jamcore.domain.continuity import (

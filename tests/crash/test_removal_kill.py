@@ -18,11 +18,11 @@ from uuid import UUID
 import anyio
 import pytest
 
-from jamcore.continuity.broker import CheckpointBroker
+from jamcore.continuity.capturing.broker import CheckpointBroker
 from jamcore.continuity.coordinator import Coordinators
-from jamcore.continuity.deletion import REMOVAL_POINTS, PayloadRemover, RemovalIntent
-from jamcore.continuity.looking import Look
-from jamcore.continuity.publish import Generations
+from jamcore.continuity.generations.looking import Look
+from jamcore.continuity.generations.publish import Generations
+from jamcore.continuity.retention.deletion import REMOVAL_POINTS, PayloadRemover, RemovalIntent
 from jamcore.domain import layout
 from jamcore.domain.continuity import ResumeSource
 from jamcore.domain.retention import Blocker, DeletionStage
@@ -45,7 +45,7 @@ class Nothing:
     """Nothing refers to a checkpoint."""
 
     async def kept(self, host: UUID) -> Mapping[UUID, tuple[Blocker, str]]:
-        """See :class:`~jamcore.continuity.deletion.Keeping`."""
+        """See :class:`~jamcore.continuity.retention.deletion.Keeping`."""
         return {}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jamcore.continuity.reset_action import RESET_POINTS
+from jamcore.continuity.resets.action import RESET_POINTS
 from jamcore.daemon.crash import VARIABLE
 from jamcore.domain import layout
 from jamcore.domain.errors import JamError

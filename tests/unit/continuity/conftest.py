@@ -13,12 +13,12 @@ from uuid import UUID
 import anyio
 import pytest
 
-from jamcore.continuity.activate import Activator, Placement
-from jamcore.continuity.broker import CheckpointBroker, Freeze
-from jamcore.continuity.capture import Bounds
+from jamcore.continuity.capturing.broker import CheckpointBroker, Freeze
+from jamcore.continuity.capturing.capture import Bounds
 from jamcore.continuity.coordinator import Coordinators
-from jamcore.continuity.observe import Observer, observation_of
-from jamcore.continuity.publish import Generations
+from jamcore.continuity.generations.publish import Generations
+from jamcore.continuity.resuming.activate import Activator, Placement
+from jamcore.continuity.resuming.observe import Observer, observation_of
 from jamcore.domain import layout
 from jamcore.domain.cells import SHARED_CELL
 from jamcore.domain.continuity import (

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from jamcore.continuity.content import read_blocks
-from jamcore.continuity.looking import Look
-from jamcore.continuity.objects import Kind
-from jamcore.continuity.packs import BlockDamagedError
-from jamcore.continuity.publish import Generations
+from jamcore.continuity.generations.content import read_blocks
+from jamcore.continuity.generations.looking import Look
+from jamcore.continuity.generations.objects import Kind
+from jamcore.continuity.generations.packs import BlockDamagedError
+from jamcore.continuity.generations.publish import Generations
 from jamcore.domain.continuity import CheckpointCorruptError
 from jamcore.system.files import Files
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from jamcore.continuity.content import read_leaves
-from jamcore.continuity.format import Unit
-from jamcore.continuity.objects import read_root, walk_tree
-from jamcore.continuity.packs import ENTRY_BYTES, PackEntry, scan
-from jamcore.continuity.publish import Generation
+from jamcore.continuity.generations.content import read_leaves
+from jamcore.continuity.generations.format import Unit
+from jamcore.continuity.generations.objects import read_root, walk_tree
+from jamcore.continuity.generations.packs import ENTRY_BYTES, PackEntry, scan
+from jamcore.continuity.generations.publish import Generation
 
 if TYPE_CHECKING:
     from jamcore.domain.continuity import Checkpoint

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-from jamcore.continuity.publish import CheckpointFailedError
-from jamcore.continuity.restore import RESTORE_POINTS, is_half_restored
+from jamcore.continuity.generations.publish import CheckpointFailedError
+from jamcore.continuity.generations.restoring import is_half_restored
+from jamcore.continuity.resuming.restore import RESTORE_POINTS
 from jamcore.domain.continuity import (
     Activation,
     CaptureRefusedError,

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from jamcore.continuity.blocks import PackName, shared_packs
-from jamcore.continuity.deletion import PayloadRemover, RemovalIntent
-from jamcore.continuity.publish import Generations
-from jamcore.continuity.survey import read_pack
-from jamcore.continuity.verify import verify
+from jamcore.continuity.generations.blocks import PackName, shared_packs
+from jamcore.continuity.generations.publish import Generations
+from jamcore.continuity.generations.verify import verify
+from jamcore.continuity.retention.deletion import PayloadRemover, RemovalIntent
+from jamcore.continuity.retention.survey import read_pack
 from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.errors import JamError
 from jamcore.domain.retention import Blocker, PayloadDeletion, RemovalEvidence
@@ -32,7 +32,7 @@ class Kept:
     found: dict[UUID, tuple[Blocker, str]] = field(default_factory=dict)
 
     async def kept(self, host: UUID) -> Mapping[UUID, tuple[Blocker, str]]:
-        """See :class:`~jamcore.continuity.deletion.Keeping`."""
+        """See :class:`~jamcore.continuity.retention.deletion.Keeping`."""
         return self.found
 
 

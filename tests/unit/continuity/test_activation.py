@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jamcore.continuity.observe import ObservationLostError, require_success
-from jamcore.continuity.publish import CheckpointFailedError
+from jamcore.continuity.generations.publish import CheckpointFailedError
+from jamcore.continuity.resuming.observe import ObservationLostError, require_success
 from jamcore.domain.continuity import (
     Activation,
     CheckpointReason,
@@ -123,7 +123,7 @@ async def test_what_cannot_be_read_is_no_evidence(world: World, monkeypatch: pyt
     def refuse(*arguments: object, **more: object) -> int:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("jamcore.continuity.blocks.os.open", refuse)
+    monkeypatch.setattr("jamcore.continuity.generations.blocks.os.open", refuse)
     with pytest.raises(CheckpointFailedError):
         await world.inspect()
 

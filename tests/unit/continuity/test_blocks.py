@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jamcore.continuity.blocks import BlockStore
-from jamcore.continuity.content import EMPTY, Content, read_stream, write_stream
-from jamcore.continuity.format import BLOCK, FANOUT, Unit, digest_of
-from jamcore.continuity.objects import Entry, Growth, Kind, Witness, read_directory, write_directory
-from jamcore.continuity.packs import BlockDamagedError
+from jamcore.continuity.generations.blocks import BlockStore
+from jamcore.continuity.generations.content import EMPTY, Content, read_stream, write_stream
+from jamcore.continuity.generations.format import BLOCK, FANOUT, Unit, digest_of
+from jamcore.continuity.generations.objects import Entry, Growth, Kind, Witness, read_directory, write_directory
+from jamcore.continuity.generations.packs import BlockDamagedError
 from jamcore.system.files import Files
 
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from jamcore.continuity.capture import Bounds
-from jamcore.continuity.content import read_stream
-from jamcore.continuity.credentials import SecretScan
-from jamcore.continuity.format import BLOCK
-from jamcore.continuity.objects import Entry, Kind, read_root, walk_tree
-from jamcore.continuity.publish import Generation
-from jamcore.continuity.walk import Seen, open_file
+from jamcore.continuity.capturing.capture import Bounds
+from jamcore.continuity.generations.content import read_stream
+from jamcore.continuity.generations.format import BLOCK
+from jamcore.continuity.generations.objects import Entry, Kind, read_root, walk_tree
+from jamcore.continuity.generations.publish import Generation
+from jamcore.continuity.tree.credentials import SecretScan
+from jamcore.continuity.tree.walk import Seen, open_file
 from jamcore.domain.continuity import CaptureEntry, CaptureKind, CaptureList, CaptureRefusedError, Checkpoint
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ async def test_an_unchanged_file_is_not_read_again(world: World, monkeypatch: py
         opened.append(seen.name)
         return open_file(seen)
 
-    monkeypatch.setattr("jamcore.continuity.capture.open_file", counting)
+    monkeypatch.setattr("jamcore.continuity.capturing.capture.open_file", counting)
     second = await world.capture()
     assert opened == []
     assert first.root_digest == second.root_digest

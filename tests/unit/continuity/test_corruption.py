@@ -11,8 +11,8 @@ from uuid import UUID
 
 import pytest
 
-from jamcore.continuity.format import SCHEMA
-from jamcore.continuity.packs import HEADER_BYTES
+from jamcore.continuity.generations.format import SCHEMA
+from jamcore.continuity.generations.packs import HEADER_BYTES
 from jamcore.daemon.checkpoints import Checkpoints
 from jamcore.domain.continuity import Activation, ContinuityFailure, ContinuityRefusedError, ResumeSource
 from jamcore.system.files import Files

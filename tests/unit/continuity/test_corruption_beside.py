@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jamcore.continuity.looking import Look
-from jamcore.continuity.packs import ENTRY_BYTES, HEADER_BYTES
-from jamcore.continuity.publish import CheckpointFailedError, Generations
+from jamcore.continuity.generations.looking import Look
+from jamcore.continuity.generations.packs import ENTRY_BYTES, HEADER_BYTES
+from jamcore.continuity.generations.publish import CheckpointFailedError, Generations
 from jamcore.domain.continuity import Activation, CheckpointCorruptError, ContinuityFailure, ResumeSource
 from jamcore.domain.sessions import TurnState
 from jamcore.system.files import Files

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jamcore.continuity.credentials import SecretScan
-from jamcore.continuity.format import BLOCK
+from jamcore.continuity.generations.format import BLOCK
+from jamcore.continuity.tree.credentials import SecretScan
 
 if TYPE_CHECKING:
     from tests.unit.continuity.conftest import World

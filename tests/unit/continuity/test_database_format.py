@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jamcore.continuity.blocks import COMPLETE
-from jamcore.continuity.content import EMPTY, Content, read_stream, write_stream
-from jamcore.continuity.databases import Database, DatabaseWriter, block_of, read_databases, write_databases
-from jamcore.continuity.format import BLOCK, Unit, digest_of
-from jamcore.continuity.objects import Root, read_root, write_root
-from jamcore.continuity.packs import BlockDamagedError
-from jamcore.continuity.publish import Generation
+from jamcore.continuity.generations.blocks import COMPLETE
+from jamcore.continuity.generations.content import EMPTY, Content, read_stream, write_stream
+from jamcore.continuity.generations.databases import Database, DatabaseWriter, block_of, read_databases, write_databases
+from jamcore.continuity.generations.format import BLOCK, Unit, digest_of
+from jamcore.continuity.generations.objects import Root, read_root, write_root
+from jamcore.continuity.generations.packs import BlockDamagedError
+from jamcore.continuity.generations.publish import Generation
 from jamcore.domain.continuity import CheckpointCorruptError, SecretInStateError
 
 if TYPE_CHECKING:

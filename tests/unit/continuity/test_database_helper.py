@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jamcore.continuity.database_capture import stored
-from jamcore.continuity.database_place import DigestsOnly
-from jamcore.continuity.guest_helper import DatabaseBounds
+from jamcore.continuity.databases.capture import stored
+from jamcore.continuity.databases.helper import DatabaseBounds
+from jamcore.continuity.resuming.databases import DigestsOnly
 from jamcore.domain.continuity import DatabaseHelperError, DatabaseRefusedError
 from jamcore.testing.databases import Conversation, host_databases
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jamcore.continuity.activate import Placement
-from jamcore.continuity.database_place import DatabaseActivator
-from jamcore.continuity.guest.place import OWN
+from jamcore.continuity.databases.guest.place import OWN
+from jamcore.continuity.resuming.activate import Placement
+from jamcore.continuity.resuming.databases import DatabaseActivator
 from jamcore.domain.continuity import (
     Activation,
     ActivationPlan,
@@ -271,8 +271,8 @@ async def test_a_database_that_a_generation_has_may_not_vanish_from_the_next(mak
 @pytest.mark.guarantee("CONT-5")
 async def test_a_locked_database_is_tried_again_and_then_named(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next attempts come after pauses, since a guest that stands still unlocks nothing."""
-    monkeypatch.setattr("jamcore.continuity.database_capture.LOCKED_S", 0.0)
-    monkeypatch.setattr("jamcore.continuity.broker.LOCKED_PAUSE_S", 0.0)
+    monkeypatch.setattr("jamcore.continuity.databases.capture.LOCKED_S", 0.0)
+    monkeypatch.setattr("jamcore.continuity.capturing.broker.LOCKED_PAUSE_S", 0.0)
     with closing(sqlite3.connect(chat.chat.path, isolation_level=None)) as held:
         held.execute("PRAGMA journal_mode=DELETE")
         held.execute("BEGIN EXCLUSIVE")
@@ -293,7 +293,7 @@ async def test_a_credential_in_a_database_refuses_the_checkpoint(chat: Chat) -> 
 @pytest.mark.guarantee("CONT-4")
 async def test_people_see_databases_in_a_generation(chat: Chat) -> None:
     """They are listed below the guest's home, and verified and compared with everything else."""
-    from jamcore.continuity.looking import Look, differing, shown
+    from jamcore.continuity.generations.looking import Look, differing, shown
 
     one = await chat.capture()
     chat.chat.say("two")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jamcore.continuity.looking import Look, differing, shown
-from jamcore.continuity.publish import Generations
+from jamcore.continuity.generations.looking import Look, differing, shown
+from jamcore.continuity.generations.publish import Generations
 from jamcore.domain.continuity import CheckpointCorruptError, EntryKind
 from jamcore.system.files import Files
 from tests.unit.continuity.conftest import World

@@ -19,9 +19,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from jamcore.continuity.deletion import REMOVAL_POINTS
-from jamcore.continuity.publish import POINTS
-from jamcore.continuity.restore import RESTORE_POINTS
+from jamcore.continuity.generations.publish import POINTS
+from jamcore.continuity.resuming.restore import RESTORE_POINTS
+from jamcore.continuity.retention.deletion import REMOVAL_POINTS
 from jamcore.domain.continuity import ActivationPlan
 from tests.unit.continuity.conftest import World
 from tests.unit.continuity.crashing import Ids

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jamcore.continuity.patterns import CaptureRules, Glob, shown
+from jamcore.continuity.tree.patterns import CaptureRules, Glob, shown
 from jamcore.domain.continuity import CaptureEntry, CaptureKind, CaptureList
 from jamcore.domain.errors import InvalidInputError
 

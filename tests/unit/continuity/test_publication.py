@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from jamcore.continuity.coordinator import HostBusyError
-from jamcore.continuity.publish import POINTS, CheckpointFailedError
+from jamcore.continuity.generations.publish import POINTS, CheckpointFailedError
 from jamcore.domain.continuity import CheckpointCorruptError, CheckpointReason
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.events import TurnStateChanged

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import anyio.from_thread
 import pytest
 
-from jamcore.continuity.blocks import COMPLETE
-from jamcore.continuity.publish import CheckpointFailedError
+from jamcore.continuity.generations.blocks import COMPLETE
+from jamcore.continuity.generations.publish import CheckpointFailedError
 from jamcore.daemon.removals import kept_in
 from jamcore.domain.continuity import CheckpointCorruptError, ResumeSource
 from jamcore.domain.errors import ConflictError, JamError
@@ -23,7 +23,7 @@ from jamcore.system.files import StorageFullError
 from tests.unit.continuity.removing import Removals, bytes_on_disk, names, require_sound, stored_units
 
 if TYPE_CHECKING:
-    from jamcore.continuity.deletion import RemovalIntent
+    from jamcore.continuity.retention.deletion import RemovalIntent
     from jamcore.domain.continuity import Checkpoint
     from tests.unit.continuity.conftest import World
 

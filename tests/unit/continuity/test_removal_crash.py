@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from jamcore.continuity.deletion import KIND, REMOVAL_POINTS
-from jamcore.continuity.repack import EXCHANGED, MOVED, RETIRED, UNLINKED
-from jamcore.continuity.verify import verify
+from jamcore.continuity.generations.verify import verify
+from jamcore.continuity.retention.deletion import KIND, REMOVAL_POINTS
+from jamcore.continuity.retention.repack import EXCHANGED, MOVED, RETIRED, UNLINKED
 from jamcore.domain.continuity import ResumeSource
 from jamcore.domain.retention import DeletionStage
 from tests.unit.continuity.removing import Removals, bytes_on_disk, require_sound, stored_units

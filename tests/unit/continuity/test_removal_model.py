@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jamcore.continuity.content import read_stream
-from jamcore.continuity.format import BLOCK, Unit
-from jamcore.continuity.marking import Marks, mark
-from jamcore.continuity.objects import Kind, read_root, walk_tree
+from jamcore.continuity.generations.content import read_stream
+from jamcore.continuity.generations.format import BLOCK, Unit
+from jamcore.continuity.generations.marking import Marks, mark
+from jamcore.continuity.generations.objects import Kind, read_root, walk_tree
 from jamcore.domain.continuity import Checkpoint
 from tests.unit.continuity.removing import Removals, bytes_on_disk, require_sound, stored_units
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jamcore.continuity.removal import empty_directory
-from jamcore.continuity.replaced import KEPT
-from jamcore.continuity.restore import RESTORE_POINTS, is_half_restored
-from jamcore.continuity.staging import SYNC_EACH
-from jamcore.continuity.walk import open_root, owned
+from jamcore.continuity.generations.restoring import is_half_restored
+from jamcore.continuity.resuming.clearing import empty_directory
+from jamcore.continuity.resuming.replaced import KEPT
+from jamcore.continuity.resuming.restore import RESTORE_POINTS
+from jamcore.continuity.resuming.staging import SYNC_EACH
+from jamcore.continuity.tree.walk import open_root, owned
 from jamcore.domain.continuity import CaptureRefusedError, CheckpointCorruptError, ResumeSource
 from jamcore.domain.errors import InvalidInputError
 
@@ -215,7 +216,7 @@ async def test_old_replaced_files_that_cannot_be_removed_keep_nobody_out(world: 
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as broken:
-        broken.setattr("jamcore.continuity.replaced.remove_entry", refuse)
+        broken.setattr("jamcore.continuity.resuming.replaced.remove_entry", refuse)
         for number in range(KEPT + 1):
             world.log().write_bytes(b"other %d\n" % number)
             assert (await world.place()).source is ResumeSource.GENERATION
@@ -258,7 +259,7 @@ async def test_only_what_differs_is_written(world: World) -> None:
 async def test_all_that_was_staged_is_synced(world: World, monkeypatch: pytest.MonkeyPatch, count: int, whole_machine: int) -> None:
     """Few files each by itself, many by one sync of the machine; every file is in its place with its own bytes."""
     synced: list[int] = []
-    monkeypatch.setattr("jamcore.continuity.staging.os.sync", lambda: synced.append(1))
+    monkeypatch.setattr("jamcore.continuity.resuming.staging.os.sync", lambda: synced.append(1))
     world.log().write_bytes(b"x\n")
     for number in range(count - 1):
         world.write(f"home/config/{number}", b"%d" % number)

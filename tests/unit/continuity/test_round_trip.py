@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jamcore.continuity.credentials import LOGIN_FILES
-from jamcore.continuity.format import BLOCK
+from jamcore.continuity.generations.format import BLOCK
+from jamcore.continuity.tree.credentials import LOGIN_FILES
 from jamcore.domain.continuity import ActivationPlan, CaptureEntry, CaptureKind, CaptureList, ResumeSource
 
 if TYPE_CHECKING:

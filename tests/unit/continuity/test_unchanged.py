@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jamcore.continuity.content import EMPTY, Content
-from jamcore.continuity.objects import Entry, Growth, Kind, Listing, Witness, encode
-from jamcore.continuity.packs import BlockDamagedError
+from jamcore.continuity.generations.content import EMPTY, Content
+from jamcore.continuity.generations.objects import Entry, Growth, Kind, Listing, Witness, encode
+from jamcore.continuity.generations.packs import BlockDamagedError
 from jamcore.domain.continuity import CaptureEntry, CaptureKind, CaptureList, CaptureRefusedError
 from tests.unit.continuity.test_capture import tree
 

@@ -10,8 +10,9 @@ from uuid import UUID
 import anyio
 import pytest
 
-from jamcore.continuity import deletion, reset_action
-from jamcore.continuity.blocks import PACK_SUFFIX
+from jamcore.continuity.generations.blocks import PACK_SUFFIX
+from jamcore.continuity.resets import action as reset_action
+from jamcore.continuity.retention import deletion
 from jamcore.daemon.compose import composed
 from jamcore.daemon.identity import daemon_identity
 from jamcore.daemon.options import DaemonOptions

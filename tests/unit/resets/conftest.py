@@ -14,11 +14,11 @@ from uuid import UUID
 import anyio
 import pytest
 
-from jamcore.continuity.activate import Activator
-from jamcore.continuity.broker import CheckpointBroker
+from jamcore.continuity.capturing.broker import CheckpointBroker
 from jamcore.continuity.coordinator import Coordinators
-from jamcore.continuity.observe import Observer, observation_of
-from jamcore.continuity.publish import Generations
+from jamcore.continuity.generations.publish import Generations
+from jamcore.continuity.resuming.activate import Activator
+from jamcore.continuity.resuming.observe import Observer, observation_of
 from jamcore.daemon.continuity_resets import ContinuityResets
 from jamcore.daemon.reset_files import ResetFiles
 from jamcore.daemon.reset_plan import ResetPlanner

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jamcore.continuity.reset_action import RESET_POINTS
+from jamcore.continuity.resets.action import RESET_POINTS
 from jamcore.domain.errors import JamError
 from jamcore.domain.sessions import HostState
 from jamcore.store import Repos

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from jamcore.continuity.coordinator import Coordinators
-from jamcore.continuity.database_place import DatabaseActivator
-from jamcore.continuity.publish import Generations
+from jamcore.continuity.generations.publish import Generations
+from jamcore.continuity.resuming.databases import DatabaseActivator
 from jamcore.domain.continuity import CaptureEntry, CaptureKind, CaptureList, CheckpointReason
 from jamcore.runtime.seat import Seat
 from jamcore.system.files import Files

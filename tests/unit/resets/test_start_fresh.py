@@ -10,7 +10,7 @@ from uuid import UUID
 import anyio
 import pytest
 
-from jamcore.continuity.reset_action import RESET_POINTS
+from jamcore.continuity.resets.action import RESET_POINTS
 from jamcore.daemon import reset_files
 from jamcore.domain import layout
 from jamcore.domain.cells import Placement, WorkspaceSource

@@ -12,7 +12,7 @@ from uuid import UUID
 import anyio
 import pytest
 
-from jamcore.continuity.publish import CheckpointFailedError
+from jamcore.continuity.generations.publish import CheckpointFailedError
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.limits import DEFAULTS, Limits
 from jamcore.runtime.bringup import BringUp

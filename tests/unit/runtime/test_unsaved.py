@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from jamcore.continuity.publish import CheckpointFailedError
+from jamcore.continuity.generations.publish import CheckpointFailedError
 from jamcore.domain.safekeeping import HostUnsavedError
 from jamcore.runtime.unsaved import UnsavedHosts
 from jamcore.store import Repos, Store, StoreFullError, open_store

@@ -1,0 +1,1 @@
+"""From a provider's live state to a published generation."""

@@ -1,0 +1,1 @@
+"""Generations on disk: blocks in packs, what a generation is made of, and whether it is whole."""

@@ -1,0 +1,1 @@
+"""From a generation to a conversation that goes on: decide, compare, restore, observe."""
