@@ -66,7 +66,7 @@ class NotFoundError(RefusalError):
     """The named record does not exist."""
 
     code: ClassVar[str] = "input.not_found"
-    hint: ClassVar[str] = "List what exists with `jam room ls` or `jam change ls`."
+    hint: ClassVar[str] = "List what exists with `jam room ls`, `jam change ls` or `jam checkpoint ls ROOM`."
 
     kind: str
     ref: str

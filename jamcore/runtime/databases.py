@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from jamcore.continuity.databases.helper import GuestDatabases
+from jamcore.continuity.databases.guest_calls import GuestDatabases
 from jamcore.continuity.resuming.databases import DatabaseActivator
 from jamcore.domain.plan import GUEST_HOME, Plan
 from jamcore.domain.sandboxes import ExecSpec, SandboxGoneError

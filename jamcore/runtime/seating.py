@@ -120,9 +120,9 @@ class Seating:
         except (ProviderGoneError, ProviderProtocolError, ProviderTimeoutError) as error:
             # A turn whose start was not answered may run all the same: only the provider's state can tell.
             await self.runner.doubt(turn, error)
-            self.provider_lost(seat, f"{error.code}: {error}")
+            self.provider_lost(seat, str(error))
         except JamError as error:
-            await self.runner.settle(turn, TurnState.FAILED, f"{error.code}: {error}")
+            await self.runner.settle(turn, TurnState.FAILED, str(error))
         else:
             self.kept.changed()
             await self.bring_up.continuity.note_files(turn, await self.bring_up.files_of(seat))

@@ -155,7 +155,7 @@ class HostWorker:
         try:
             await self._live(first, report_up)
         except JamError as error:
-            self._end.why = f"{error.code}: {error}"
+            self._end.why = str(error)
             raise
         finally:
             self._begin_to_end()

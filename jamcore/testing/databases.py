@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
-from jamcore.continuity.databases.helper import DatabaseBounds, GuestDatabases
+from jamcore.continuity.databases.guest_calls import DatabaseBounds, GuestDatabases
 from jamcore.system.guest import GuestProcess
 from jamcore.testing.local_guest import local_guest
 

@@ -21,7 +21,7 @@ from jamcore.continuity.capturing.ledger import inputs_of, record_generation
 from jamcore.continuity.capturing.reading import Before
 from jamcore.continuity.coordinator import Coordinators, ExclusivePermit
 from jamcore.continuity.databases.capture import DatabaseCapture, paths_before
-from jamcore.continuity.databases.helper import GuestDatabases
+from jamcore.continuity.databases.guest_calls import GuestDatabases
 from jamcore.continuity.generations.databases import declared
 from jamcore.continuity.generations.format import ALGORITHM
 from jamcore.continuity.generations.objects import Root, read_root, write_root

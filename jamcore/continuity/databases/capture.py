@@ -13,7 +13,7 @@ from functools import partial
 
 import anyio.to_thread
 
-from jamcore.continuity.databases.helper import Asked, Copied, Copies, GuestDatabases
+from jamcore.continuity.databases.guest_calls import Asked, Copied, Copies, GuestDatabases
 from jamcore.continuity.generations.databases import Database, DatabaseWriter, read_databases, write_databases
 from jamcore.continuity.generations.format import Sink, Source
 from jamcore.continuity.generations.objects import Root

@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from jamcore.continuity.coordinator import Coordinators
 from jamcore.continuity.databases.capture import LOCKED_S, stored
-from jamcore.continuity.databases.helper import GuestDatabases
+from jamcore.continuity.databases.guest_calls import GuestDatabases
 from jamcore.continuity.generations.content import read_blocks
 from jamcore.continuity.generations.databases import Database, declared, read_databases
 from jamcore.continuity.generations.format import Source, Unit, digest_of

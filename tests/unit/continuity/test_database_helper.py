@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jamcore.continuity.databases.capture import stored
-from jamcore.continuity.databases.helper import DatabaseBounds
+from jamcore.continuity.databases.guest_calls import DatabaseBounds
 from jamcore.continuity.resuming.databases import DigestsOnly
 from jamcore.domain.continuity import DatabaseHelperError, DatabaseRefusedError
 from jamcore.testing.databases import Conversation, host_databases

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from jamcore.continuity.databases.helper import GuestDatabases, source_of
+from jamcore.continuity.databases.guest_calls import GuestDatabases, source_of
 from jamcore.domain.continuity import DatabaseBusyError
 from jamcore.domain.plan import GUEST_HOME
 from jamcore.domain.sandboxes import ExecSpec, SandboxSpec
