@@ -1,7 +1,7 @@
 """What else copies a directory, each as its manual says: ``cp -a``, ``rsync --link-dest``, restic, borg.
 
-The bytes that a program wrote are its ``write_bytes`` in ``/proc/<pid>/io``, read when it has ended and before it is reaped: by then
-its own children are counted with it.
+The bytes that a program wrote are its ``write_bytes`` less its ``cancelled_write_bytes`` in ``/proc/<pid>/io``, read when it has ended and
+before it is reaped: by then its own children are counted with it. Cancelled is what was removed again before the kernel wrote it.
 """
 
 from __future__ import annotations
@@ -197,5 +197,5 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None, cw
 
 def written_by(process: int | str = "self") -> int:
     """Return how many bytes a process, and the children that it reaped, caused to be written to a disk."""
-    lines = Path(f"/proc/{process}/io").read_text(encoding="ascii").splitlines()
-    return int(next(line for line in lines if line.startswith("write_bytes")).split()[1])
+    fields = dict(line.split(": ") for line in Path(f"/proc/{process}/io").read_text(encoding="ascii").splitlines())
+    return int(fields["write_bytes"]) - int(fields["cancelled_write_bytes"])

@@ -1,6 +1,6 @@
 """What a checkpoint costs beside other ways of copying a directory, and whether it costs the same after a thousand turns.
 
-The real broker over the real store and real files, synced as always. Jam's bytes are ``write_bytes`` of this process in
+The real broker over the real store and real files, synced as always. Jam's bytes are those of this process in
 ``/proc/self/io``: pack, ``complete.json`` and the database's log. What was measured is restored and compared, each time.
 """
 

@@ -32,10 +32,11 @@ class Checkpoints:
         self._files = files
 
     async def list(self, room: str) -> tuple[Checkpoint, ...]:
-        """Return the generations that a room's host has, newest first."""
+        """Return the generations of a room's host, newest first, and after them those of hosts that a fresh start left behind."""
 
         def read(repos: Repos) -> tuple[Checkpoint, ...]:
-            return repos.checkpoints.of_host(bound_room(repos, repos.rooms.find(room)).host.id)[::-1]
+            hosts = repos.continuity_resets.lineage(bound_room(repos, repos.rooms.find(room)).host.id)
+            return tuple(row for host in hosts for row in repos.checkpoints.of_host(host)[::-1])
 
         return await self._store.read(read)
 

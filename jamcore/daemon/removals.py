@@ -66,7 +66,10 @@ class Removals:
         actions.register(self._remover.action)
 
     async def standings(self, room: str) -> tuple[CheckpointStanding, ...]:
-        """Return the generations of a room's host, newest first, each with what keeps it as far as the store knows."""
+        """Return the generations of a room's host, newest first, each with what keeps it as far as the store knows.
+
+        Those of hosts that a fresh start left behind come after them.
+        """
         return await self._store.read(partial(_standings, room))
 
     async def plan(self, question: RemovalQuestion) -> RemovalPlan:
@@ -109,11 +112,15 @@ def kept_in(host: UUID, repos: Repos) -> dict[UUID, tuple[Blocker, str]]:
 
 
 def _standings(room: str, repos: Repos) -> tuple[CheckpointStanding, ...]:
-    host = bound_room(repos, repos.rooms.find(room)).host.id
+    hosts = repos.continuity_resets.lineage(bound_room(repos, repos.rooms.find(room)).host.id)
+    return tuple(standing for host in hosts for standing in _standings_of(host, repos))
+
+
+def _standings_of(host: UUID, repos: Repos) -> tuple[CheckpointStanding, ...]:
     rows = repos.checkpoints.of_host(host)
     kept = kept_in(host, repos)
     if rows:
-        kept[rows[-1].id] = (Blocker.NEWEST, "it is what the rooms come back from")
+        kept[rows[-1].id] = (Blocker.NEWEST, "it is the newest of its sandbox")
     removed = {deletion.checkpoint_id: deletion.removed_at for deletion in repos.payload_deletions.of_host(host)}
     found = []
     for row in reversed(rows):

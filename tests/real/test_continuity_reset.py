@@ -88,6 +88,8 @@ async def test_a_lost_conversation_is_begun_afresh_over_the_same_files(
     after = files_of(app / layout.host_root(room.host.id))
     assert {path: data for path, data in after.items() if path in before} == before
     assert [line for line in program(app, "host", "ls").out.splitlines() if room.host.sandbox in line and "archived" in line]
+    listed = [each["checkpoint"]["host_id"] for each in program(app, "checkpoint", "ls", NAME, "--json").json]
+    assert list(dict.fromkeys(listed)) == [str(now.host.id), str(room.host.id)], "what was left can be found, behind what is"
     await client.stop(NAME)
     assert (await client.resume(NAME)).live
     assert (await ask(client, now, "And now?")).state is TurnState.CAPTURED

@@ -60,7 +60,9 @@ def command(
         client, output = session.client(), session.output
         refs = _named(checkpoints, room, limited=keep is not None or older_than is not None)
         if room is not None:
-            standings = (await client.removals.standings(room))[keep or 1 :]
+            standings = await client.removals.standings(room)
+            # One sandbox at a time: a fresh start leaves another one's behind, which can be named by their ids.
+            standings = tuple(each for each in standings if each.checkpoint.host_id == standings[0].checkpoint.host_id)[keep or 1 :]
             may_go = tuple(str(each.checkpoint.id) for each in standings if _may_go(each, older_than))
             if not may_go:
                 output.note("Nothing may go: jam checkpoint ls says what keeps each.")

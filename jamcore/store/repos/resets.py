@@ -46,6 +46,13 @@ class ContinuityResets(Repository):
         row = self._one(CONTINUITY_RESETS.c.host_id == host)
         return None if row is None else ContinuityReset.model_validate_json(row["record"])
 
+    def lineage(self, host: UUID) -> tuple[UUID, ...]:
+        """Return a host and those that it took the place of, newest first."""
+        hosts = [host]
+        while (reset := self.that_made(hosts[-1])) is not None and reset.source_host_id not in hosts:
+            hosts.append(reset.source_host_id)
+        return tuple(hosts)
+
     def referenced_checkpoints(self, host: UUID) -> frozenset[UUID]:
         """Return the generations of a host that its reset is bound to: their payload is never deleted (WS-9)."""
         reset = self.of_source(host)

@@ -67,7 +67,7 @@ class PayloadDeletions(Repository):
             freed: The bytes that each checkpoint's share was.
 
         Raises:
-            IllegalTransitionError, FencedError: Why one was not moved.
+            IllegalTransitionError, FencedError, ConflictError: Why one was not moved.
         """
         for row in self._rows(PAYLOAD_DELETIONS.c.removal_id == removal):
             old = DeletionStage(row["stage"])
@@ -85,6 +85,7 @@ class PayloadDeletions(Repository):
             still = [PAYLOAD_DELETIONS.c.id == row["id"], PAYLOAD_DELETIONS.c.stage == old.value, *self._fence()]
             if self._connection.execute(update(PAYLOAD_DELETIONS).where(*still).values(**values)).rowcount != 1:
                 self._require_ours(row, row["id"])
+                raise ConflictError(kind=self.kind, ref=str(row["id"]), problem="it was moved in between")
 
     def _found(self, *where: Any) -> tuple[PayloadDeletion, ...]:
         rows = self._rows(*where, order=[PAYLOAD_DELETIONS.c.checkpoint_id])

@@ -10,6 +10,7 @@ from sqlalchemy import Index, text
 
 from jamcore.store.tables import METADATA
 from jamcore.store.tables.hosts import BINDINGS, HOSTS
+from jamcore.store.tables.safekeeping import UNSAVED_HOSTS
 from jamcore.store.tables.work import OPERATIONS
 
 __all__ = ["METADATA"]
@@ -30,3 +31,7 @@ Index(
     postgresql_where=text("live"),
 )
 """At most one live binding for each room."""
+
+_OPEN = text("settlement IS NULL")
+Index("uq_unsaved_hosts_one_open", UNSAVED_HOSTS.c.host_id, unique=True, sqlite_where=_OPEN, postgresql_where=_OPEN)
+"""At most one final checkpoint that failed and is not settled, for each host (CONT-8)."""

@@ -86,6 +86,10 @@ async def require_done(life: Life, stage: Stage) -> ContinuityReset:
         assert reset is not None
         assert repos.continuity_resets.that_made(reset.host_id) == repos.continuity_resets.find_id(reset.id) == reset
         assert repos.hosts.get(stage.host.id).state is HostState.ARCHIVED
+        assert repos.continuity_resets.lineage(reset.host_id) == (
+            reset.host_id,
+            stage.host.id,
+        )  # so that its checkpoints are listed
         new = repos.hosts.get(reset.host_id)
         assert new.state is HostState.PROVISIONING
         assert (new.agent_id, new.cell, new.engine) == (stage.host.agent_id, stage.host.cell, stage.host.engine)

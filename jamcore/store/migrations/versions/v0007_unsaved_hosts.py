@@ -36,6 +36,10 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_unsaved_hosts")),
     )
     op.create_index(op.f("ix_unsaved_hosts_host_id"), "unsaved_hosts", ["host_id"])
+    still_open = sa.text("settlement IS NULL")
+    op.create_index(
+        "uq_unsaved_hosts_one_open", "unsaved_hosts", ["host_id"], unique=True, sqlite_where=still_open, postgresql_where=still_open
+    )
     op.create_table(
         "verifications",
         sa.Column("checkpoint_id", UuidText(), nullable=False),
