@@ -79,9 +79,9 @@ def show_trouble(output: Output, view: RoomView) -> None:
     if unsaved is not None:
         failed = f"The last checkpoint failed at {moment(unsaved.failed_at)}: {unsaved.problem}"
         output.note(f"{failed}\nThe room does not start before that is settled. Next: jam room stop {name}", "red")
-    elif trouble is not None and trouble.deferred:
+    elif trouble is not None and trouble.deferred and view.safety.turns_outside:
         output.note(f"Not captured yet: {trouble.why}; it is asked for again when that ends", "yellow")
-    elif trouble is not None:
+    elif trouble is not None and not trouble.deferred:
         since = f"No checkpoint since {moment(trouble.since)}: {trouble.why}"
         output.note(f"{since}\nIt is tried again at {moment(trouble.next_try)}", "red")
 

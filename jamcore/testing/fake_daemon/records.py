@@ -124,7 +124,10 @@ def unsaved(room: Conversation) -> UnsavedHost:
 
 
 def safety(room: Conversation) -> Safety:
-    """Return how the room's conversation is kept; a room that is called ``troubled`` cannot be captured."""
+    """Return how the room's conversation is kept; a room that is called ``troubled`` cannot be captured.
+
+    One called ``sibling`` shares its sandbox and has nothing to capture.
+    """
     row = checkpoint(room)
     trouble = CaptureTrouble(
         since=AT, code="continuity.host_busy", why="the turn of room \x1b[2J is running", deferred=True, attempts=2, next_try=AT
@@ -139,7 +142,7 @@ def safety(room: Conversation) -> Safety:
             verified_at=AT,
         ),
         turns_outside=1 if room.room.name == "troubled" else 0,
-        trouble=trouble if room.room.name == "troubled" else None,
+        trouble=trouble if room.room.name in ("troubled", "sibling") else None,
         unsaved=room.unsaved,
     )
 

@@ -65,6 +65,8 @@ def test_a_turn_that_is_not_captured_yet_says_why(jam: Jam) -> None:
     assert "turns in none\t1" in said.out
     (row,) = [line.split("\t") for line in jam("ls").out.splitlines() if line.startswith("troubled")]
     assert row[5].endswith("+1")
+    jam("room", "new", "codex", "--name", "sibling")
+    assert "Not captured" not in jam("room", "show", "sibling").err, "a room of the same sandbox that has nothing to capture"
 
 
 @pytest.mark.guarantee("CONT-8", "SEC-3")
