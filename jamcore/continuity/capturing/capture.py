@@ -21,6 +21,7 @@ from jamcore.continuity.generations.content import write_stream
 from jamcore.continuity.generations.format import Sink
 from jamcore.continuity.generations.objects import MODES, Entry, Growth, Kind, Listing, Root, encode, write_records, write_root
 from jamcore.continuity.tree.credentials import LOGIN_FILES
+from jamcore.continuity.tree.locks import is_lock
 from jamcore.continuity.tree.patterns import CaptureRules, NameRules, shown
 from jamcore.continuity.tree.patterns import Path as Names
 from jamcore.continuity.tree.walk import Seen, SwappedError, look, names_in, open_directory, open_file, open_root, owned, status_of
@@ -153,7 +154,7 @@ class Capture:
         growth = _GROWTHS.get(kind)
         if growth is None or status.st_dev != self._device or len(path) >= self._bounds.depth or not stat.S_ISREG(status.st_mode):
             return None
-        if name in LOGIN_FILES or rules.is_credential(name):
+        if name in LOGIN_FILES or rules.is_credential(name) or is_lock(name, status.st_size):
             return None
         record = self._reader.record_of(stored, name, growth, status)
         if record is not None:
@@ -167,6 +168,8 @@ class Capture:
             return None
         if seen.name in LOGIN_FILES or rules.is_credential(seen.name):
             raise _refused(seen, "it is a credential")
+        if kind is CaptureKind.WHOLE and (seen.is_file or seen.is_link) and is_lock(seen.name, seen.stat.st_size):
+            return None
         if kind is CaptureKind.DATABASE:
             raise _refused(seen, "databases are not captured from the live state")
         self._require_place(seen)
@@ -188,7 +191,7 @@ class Capture:
             previous = before.content if before and before.kind is Kind.DIRECTORY else None
             with owned(_opened(open_directory, seen)) as child:
                 records = self._children(child, seen.path, listing_before(self._source, previous))
-        if not records and not itself:
+        if not records and (not itself or is_lock(seen.name, 0)):
             return None
         content = write_records(self._sink, records)
         return Entry(seen.name, Kind.DIRECTORY, seen.stat.st_mode & MODES, seen.stat.st_mtime_ns, content)

@@ -22,6 +22,7 @@ from jamcore.continuity.generations.publish import Generation
 from jamcore.continuity.tree.credentials import SecretScan
 from jamcore.continuity.tree.walk import Seen, open_file
 from jamcore.domain.continuity import CaptureEntry, CaptureKind, CaptureList, CaptureRefusedError, Checkpoint
+from jamcore.testing.databases import host_databases
 
 if TYPE_CHECKING:
     from tests.unit.continuity.conftest import MakeWorld, World
@@ -91,12 +92,32 @@ async def test_links_are_kept_as_links_and_set_id_bits_are_not_kept(world: World
     assert not any(path.startswith(b"home/config/abs/") for path in found)
 
 
+@pytest.mark.guarantee("CONT-4")
+async def test_locks_are_not_captured(world: World) -> None:
+    """Files, links and empty directories that say that a program runs; what a package manager pinned stays, and so does a log."""
+    world.write("home/config/app.lock", b"4711\n")
+    world.write("home/config/server.pid", b"")
+    (world.state / "home/config/SingletonLock").symlink_to("host-4711")
+    (world.state / "home/config/mutex.lock").mkdir()
+    world.write("home/config/yarn.lock", b"# pinned\n" * 20)
+    world.write("home/config/full.lock/file", b"x")
+    (world.state / "home/sessions").mkdir(exist_ok=True)
+    world.write("home/sessions/short.lock.jsonl", b"line\n")
+    found = tree(world, await world.capture())
+    kept = {path.rpartition(b"/")[2] for path, entry in found.items() if entry.kind is not Kind.DIRECTORY}
+    assert kept == {b"yarn.lock", b"file", b"short.lock.jsonl"}
+    assert b"home/config/mutex.lock" not in found
+    world.write("home/config/yarn.lock", b"")
+    assert b"home/config/yarn.lock" not in tree(world, await world.capture()), "by now it may be one"
+
+
 @pytest.mark.guarantee("WS-13")
 async def test_special_files_are_refused_by_name(world: World) -> None:
     """A FIFO, a socket or a link where a log is expected is named; none of them is opened, so nothing hangs."""
     log = world.log()
     os.mkfifo(log)
-    assert (await refused(world)).context() == {"path": "home/sessions/a.jsonl", "reason": "it is a FIFO"}
+    error = await refused(world)
+    assert (error.path, error.reason) == ("home/sessions/a.jsonl", "it is a FIFO")
     log.unlink()
     log.symlink_to("/etc/passwd")
     assert "symbolic link" in (await refused(world)).reason
@@ -209,10 +230,12 @@ def test_an_escaped_private_key_is_found() -> None:
 @pytest.mark.guarantee("CONT-5")
 async def test_a_live_database_is_refused(make_world: MakeWorld, tmp_path: Path) -> None:
     """A file declared as a database is never copied from under a running program."""
-    captures = CaptureList(entries=(CaptureEntry(pattern="**/*.sqlite", kind=CaptureKind.DATABASE),))
+    captures = CaptureList(entries=(CaptureEntry(pattern="home/*.sqlite", kind=CaptureKind.DATABASE),))
     async with make_world(tmp_path / "db", captures=captures) as world:
         world.write("home/x.sqlite", b"")
-        assert "databases" in (await refused(world)).reason
+        with pytest.raises(CaptureRefusedError, match="databases are not captured from the live state"):
+            await world.capture(databases=host_databases(world.home))
+        assert not world.packs
 
 
 @pytest.mark.needs("root")
@@ -225,10 +248,8 @@ async def test_another_file_system_is_not_entered(world: World) -> None:
         pytest.skip("needs mount: this root may not mount")
     try:
         (inside / "a.jsonl").touch()
-        assert (await refused(world)).context() == {
-            "path": "home/sessions/mounted",
-            "reason": "it lies on another file system",
-        }
+        error = await refused(world)
+        assert (error.path, error.reason) == ("home/sessions/mounted", "it lies on another file system")
     finally:
         await anyio.run_process(["umount", str(inside)])
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from jamcore.continuity.generations.format import BLOCK
 from jamcore.continuity.tree.credentials import LOGIN_FILES
+from jamcore.continuity.tree.locks import is_lock
 from jamcore.domain.continuity import ActivationPlan, CaptureEntry, CaptureKind, CaptureList, ResumeSource
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ names = st.one_of(
         and name not in (b".", b"..")
         and not name.endswith(b".log")
         and name not in LOGIN_FILES
+        and not is_lock(name, 0)
     )
 )
 
