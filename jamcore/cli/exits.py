@@ -25,7 +25,10 @@ class Exit(IntEnum):
 MEANING = MappingProxyType(
     {
         Exit.OK: "Done.",
-        Exit.NOT_WELL: "The work ended, but not well: the turn failed or was cut, or `jam doctor` found that no agent can run here.",
+        Exit.NOT_WELL: (
+            "The work ended, but not well: the turn failed or was cut, a room was stopped without its last checkpoint, a checkpoint is "
+            "damaged, a conversation cannot be brought back, or `jam doctor` found that no agent can run here."
+        ),
         Exit.USAGE: "The command line is wrong; nothing was asked.",
         Exit.REFUSED: "Refused with a typed reason that you can act on.",
         Exit.FAULT: "Something broke in Jam or in what it relies on.",
