@@ -127,6 +127,8 @@ def _standings_of(host: UUID, repos: Repos) -> tuple[CheckpointStanding, ...]:
         because, detail = kept.get(row.id, (None, ""))
         if (gone := removed.get(row.id)) is not None:
             because, detail = Blocker.REMOVED, ""
+        elif (read := repos.verifications.of_checkpoint(row.id)) is not None and read.problem:
+            because, detail = Blocker.CORRUPT, read.problem
         found.append(CheckpointStanding(checkpoint=row, kept_because=because, detail=detail, removed_at=gone))
     return tuple(found)
 

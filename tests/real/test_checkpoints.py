@@ -45,5 +45,7 @@ async def test_listed_shown_compared_and_verified(client: JamClient, app: Path, 
     assert not verdict.sound
     assert verdict.problem
     assert (await client.verify_checkpoint(str(older.id))).sound
+    kept = {each.checkpoint.id: each.kept_because for each in await client.removals.standings(ref)}
+    assert (kept[newest.id], kept[older.id]) == ("corrupt", None), "what a whole reading showed is listed"
     with refused("input.not_found"):
         await client.checkpoint("01234567-0000-7000-8000-000000000000")

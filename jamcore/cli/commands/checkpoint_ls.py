@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
@@ -21,7 +23,13 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
         if session.output.json:
             session.output.document(found)
             return Exit.OK
-        show_checkpoints(session.output, [each.checkpoint for each in found], {each.checkpoint.id: _kept(each) for each in found})
+        for position, (_, rows) in enumerate(groupby(found, key=lambda each: each.checkpoint.host_id)):
+            if position:
+                session.output.note("Of a sandbox that a fresh start left:")
+            standings = list(rows)
+            show_checkpoints(
+                session.output, [each.checkpoint for each in standings], {each.checkpoint.id: _kept(each) for each in standings}
+            )
         if not found:
             session.output.note("No checkpoint yet: the first one is made with the first turn.")
         return Exit.OK

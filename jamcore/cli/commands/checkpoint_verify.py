@@ -23,7 +23,9 @@ def command(checkpoint: CheckpointArgument, json: JsonOption = False, app_direct
             session.output.line(f"Generation {row.generation} is sound: {row.files} files, {row.bytes_total} bytes", "green")
         else:
             session.output.line(f"Generation {row.generation} is damaged: {verdict.problem}", "red")
-            session.output.note("It is kept as it is. While its room is live, the next turn makes a new one.")
+            session.output.note(
+                "It is kept as it is. A live room's next turn makes a sound one; what becomes of a parked room: jam continuity inspect ROOM"
+            )
         return Exit.OK if verdict.sound else Exit.NOT_WELL
 
     invoke(work, json=json, directory=app_directory)

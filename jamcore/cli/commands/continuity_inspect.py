@@ -58,7 +58,7 @@ def _show(output: Output, room: str, view: ContinuityView) -> None:
 def _advise(output: Output, room: str, view: ContinuityView) -> None:
     failure = view.evidence.failure
     if failure is None:
-        output.note(f"Bring it back: jam resume {room}")
+        output.note(f"Nothing keeps it from coming back. Where it is parked: jam resume {room}")
         return
     if view.unfinished:
         output.note("A fresh start was confirmed and cut. It can only be finished:")
