@@ -215,7 +215,7 @@ class EventView:
             why = "" if said and said in notice.detail else f" ({detail})"
             if self._is_past and self._past.live:
                 return f"the room was parked{why}"
-            return f"the room is parked{why}: say something, or `jam room resume {quoted(self._ref)}`, to bring it back"
+            return f"the room is parked{why}: {_way_back(notice.detail, quoted(self._ref))}"
         return f"{detail} ({_short(notice.code)})"
 
     def _doing(self, payload: _Doing) -> None:
@@ -281,3 +281,12 @@ def _is_doubt(payload: RoomPayload) -> bool:
 
 def _short(text: str) -> str:
     return safe_line(text, LINE_CHARACTERS)
+
+
+def _way_back(why: str, ref: str) -> str:
+    """Return what to type in a parked room, by why it was parked: not every room comes back by being spoken to."""
+    if why.startswith(("continuity.refused", "continuity.resume_failed")):
+        return f"`jam continuity inspect {ref}` says what can be done"
+    if why.startswith("continuity.unsaved"):
+        return f"`jam room stop {ref}` makes the last checkpoint again"
+    return f"say something, or `jam room resume {ref}`, to bring it back"

@@ -151,7 +151,7 @@ class RemovalRefusedError(RefusalError):
     """The confirmation does not fit what is there now, or something stands against the removal; nothing was removed."""
 
     code: ClassVar[str] = "continuity.removal_refused"
-    hint: ClassVar[str] = "Look at the plan again with `jam checkpoint rm` and confirm the digest that you are shown."
+    hint: ClassVar[str] = "Look at the plan again: the same command without `--confirm` shows it, with the digest to confirm."
 
     host: str
     problem: str
@@ -162,7 +162,7 @@ class PayloadRemovedError(RefusalError):
     """The bytes of this checkpoint were removed on a person's word; its row is all that is left."""
 
     code: ClassVar[str] = "continuity.payload_removed"
-    hint: ClassVar[str] = "Run `jam checkpoint ls` for those that have their payload."
+    hint: ClassVar[str] = "Run `jam checkpoint ls ROOM` for those that have their payload."
 
     checkpoint: str
     removed_at: str

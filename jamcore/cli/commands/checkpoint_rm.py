@@ -65,7 +65,7 @@ def command(
             standings = tuple(each for each in standings if each.checkpoint.host_id == standings[0].checkpoint.host_id)[keep or 1 :]
             may_go = tuple(str(each.checkpoint.id) for each in standings if _may_go(each, older_than))
             if not may_go:
-                output.note("Nothing may go: jam checkpoint ls says what keeps each.")
+                output.note(f"Nothing may go. What keeps each: jam checkpoint ls {shlex.quote(room)}")
                 if output.json:
                     host = (await client.room(room)).host.id
                     none = RemovalEvidence(host_id=host, items=(), bytes_freed=0, bytes_stay=0, bytes_copied=0)

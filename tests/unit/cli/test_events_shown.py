@@ -148,6 +148,22 @@ def test_a_doubt_that_is_settled_is_no_order_any_more() -> None:
     assert shown(*DOUBT, past=Past(last_seq=3)).count(ORDER) == 2
 
 
+@pytest.mark.guarantee("CONT-7", "CONT-8")
+@pytest.mark.parametrize(
+    ("why", "way"),
+    [
+        ("continuity.refused: failure=corrupt", "jam continuity inspect r"),
+        ("continuity.resume_failed: reported=another", "jam continuity inspect r"),
+        ("continuity.unsaved: problem=full", "jam room stop r"),
+    ],
+)
+def test_a_room_that_does_not_come_back_by_being_spoken_to_says_what_does(why: str, way: str) -> None:
+    """What would be refused once more is no advice."""
+    said = shown(SessionNotice(code="session.parked", detail=why))
+    assert way in said
+    assert ORDER not in said
+
+
 @pytest.mark.guarantee("CONT-11")
 def test_a_new_doubt_is_said_though_the_turn_was_settled_before() -> None:
     """What happens while somebody looks is never past."""
