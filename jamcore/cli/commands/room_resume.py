@@ -26,6 +26,9 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
             session.output.document(view)
             return Exit.OK
         show_room(session.output, view)
+        if before.live:
+            session.output.note("It was live already: nothing was brought back.")
+            return Exit.OK
         session.output.note(*standing(await client.inspect(room), ahead=await _ahead(client, room, before.last_seq)))
         session.output.note(f"Evidence: jam session inspect {quoted(view.room.name)}")
         return Exit.OK

@@ -39,6 +39,8 @@ def test_a_room_says_what_it_comes_back_from(jam: Jam, room: str) -> None:
     assert shown["kept in"].endswith(" old, 4.0 KiB, 3 files")
     assert shown["verified"].startswith("2026-01-0")
     assert shown["turns in none"] == "0"
+    assert "It was live already: nothing was brought back." in jam("room", "resume", room).err
+    jam("room", "stop", room)
     assert "Resumed exactly (generation 2: restored from it)." in jam("room", "resume", room).err
     safety = jam("room", "show", room, "--json").json["room"]["safety"]
     assert (safety["kept"]["generation"], safety["kept"]["bytes_total"], safety["trouble"]) == (2, 4096, None)
