@@ -232,7 +232,12 @@ class Screen:
             else:
                 self._interrupted()
 
-        @keys.add("c-d", filter=Condition(lambda: not self._area.text))
+        nothing_typed = Condition(lambda: not self._area.text)
+
+        # While something is printed above, the terminal is not raw for a moment. Ctrl-D pressed then is kept by its driver as the end of
+        # what is typed, and read afterwards as NUL, which is the name of Ctrl-@.
+        @keys.add("c-d", filter=nothing_typed)
+        @keys.add("c-@", filter=nothing_typed)
         def _(event: KeyPressEvent) -> None:
             event.app.exit()
 

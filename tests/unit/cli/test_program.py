@@ -219,6 +219,15 @@ def test_a_person_talks_in_a_room(room: str, terminal: Callable[..., Terminal]) 
     assert shown.end() == Exit.OK
 
 
+def test_ctrl_d_while_something_is_printed_leaves_too(room: str, terminal: Callable[..., Terminal]) -> None:
+    """What the terminal's driver makes of it in that moment is taken for what was pressed."""
+    shown = terminal("attach", room)
+    shown.expect("/help")
+    shown.press("\0")
+    shown.expect("Left; the room goes on")
+    assert shown.end() == Exit.OK
+
+
 def test_ctrl_c_in_a_room(room: str, terminal: Callable[..., Terminal]) -> None:
     """It interrupts the turn that runs, and leaves when none runs."""
     shown = terminal("attach", room)
