@@ -19,7 +19,7 @@ from jamcore.domain.sessions import Turn, TurnState
 from jamcore.runtime.turns import START_SEEN
 from jamcore.testing.daemon import DaemonChild, place_toolchain, running_daemon, until, victims
 from jamcore.testing.rooms import ask, managed, new_id
-from jamcore.testing.servers.history import AssistantText, UserText, conversation
+from jamcore.testing.servers.history import AssistantText, UserText, said_in
 from jamcore.testing.servers.responses import Match, ResponsesServer, Script, say
 
 pytestmark = [
@@ -49,7 +49,7 @@ async def turn_now(client: JamClient, room: RoomView, turn: Turn | TurnRequest) 
 
 def said(model: ResponsesServer, kind: type[UserText | AssistantText]) -> list[str]:
     """Return what one side has said, in the last request that the model got."""
-    return [item.text for item in conversation(model.model_requests[-1].body) if isinstance(item, kind)]
+    return said_in(model.model_requests[-1].body, kind)
 
 
 async def killed_before_the_note(daemon: DaemonChild, client: JamClient, room: RoomView, text: str) -> Turn:

@@ -17,7 +17,7 @@ from jamcore.domain.requests import RoomView, TurnRequest
 from jamcore.domain.sessions import TurnState
 from jamcore.testing.daemon import DaemonChild, parked, room_event
 from jamcore.testing.rooms import ask, managed, new_id, said_in_room
-from jamcore.testing.servers.history import UserText, conversation
+from jamcore.testing.servers.history import said_in
 from jamcore.testing.servers.responses import ResponsesServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap"), pytest.mark.timeout(180)]
@@ -70,7 +70,7 @@ async def remembers(client: JamClient, model: ResponsesServer, room: RoomView, i
     assert (await client.resume(str(room.room.id))).session.provider_identity == identity
     turn = await ask(client, room, "and now?")
     assert turn.state is TurnState.CAPTURED, turn
-    heard = [item.text for item in conversation(model.model_requests[-1].body) if isinstance(item, UserText)]
+    heard = said_in(model.model_requests[-1].body)
     assert [text for text in heard if text in said] == list(said), heard
 
 

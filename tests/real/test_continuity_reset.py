@@ -16,7 +16,7 @@ from jamcore.domain.resets import StartFreshRequest
 from jamcore.domain.sessions import TurnState
 from jamcore.testing.jam_program import program
 from jamcore.testing.rooms import ask, cloned, managed, new_id, refused, said_in_room
-from jamcore.testing.servers.history import UserText, conversation
+from jamcore.testing.servers.history import said_in
 from jamcore.testing.servers.responses import ResponsesServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git"), pytest.mark.timeout(240)]
@@ -39,7 +39,7 @@ def files_of(root: Path) -> dict[Path, bytes]:
 
 def heard(model: ResponsesServer) -> list[str]:
     """Return what people said in the conversation that the model was sent last."""
-    return [item.text for item in conversation(model.model_requests[-1].body) if isinstance(item, UserText)]
+    return said_in(model.model_requests[-1].body)
 
 
 @pytest.mark.guarantee("CONT-1", "CONT-9")

@@ -23,7 +23,7 @@ from jamcore.domain.requests import RoomView, TurnRequest
 from jamcore.domain.sessions import TurnState
 from jamcore.testing.daemon import DaemonChild, place_toolchain, room_event, running_daemon
 from jamcore.testing.rooms import ENDED, ask, managed, new_id, refused, said_in_room
-from jamcore.testing.servers.history import UserText, conversation
+from jamcore.testing.servers.history import said_in
 from jamcore.testing.servers.responses import Hold, Match, ResponsesServer, Rule, Script, Text, held_at, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git", "root"), pytest.mark.timeout(180)]
@@ -113,7 +113,7 @@ async def remembers(client: JamClient, model: ResponsesServer, room: RoomView, *
     """A further turn is captured, and the model is told of all that was said before."""
     turn = await ask(client, room, "and now?")
     assert turn.state is TurnState.CAPTURED, turn
-    heard = [item.text for item in conversation(model.model_requests[-1].body) if isinstance(item, UserText)]
+    heard = said_in(model.model_requests[-1].body)
     assert [text for text in heard if text in said] == list(said), heard
 
 

@@ -23,7 +23,7 @@ from jamcore.system.files import Files
 from jamcore.testing.daemon import DaemonChild, running_daemon, until
 from jamcore.testing.guards import Process, settle
 from jamcore.testing.rooms import ask, cloned, managed, new_id, refused, running, said_in_room
-from jamcore.testing.servers.history import UserText, conversation
+from jamcore.testing.servers.history import said_in
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
 SECRET = "sk-real-" + "7f3a" * 10
@@ -75,7 +75,7 @@ async def test_a_room_works_is_killed_and_comes_back(daemon: DaemonChild, app: P
         resumed = await client.resume(str(room.room.id))
         assert resumed.session.provider_identity == before
         assert (await ask(client, room, "Hello again")).state is TurnState.CAPTURED
-        heard = [item.text for item in conversation(model.model_requests[-1].body) if isinstance(item, UserText)]
+        heard = said_in(model.model_requests[-1].body)
         assert [text for text in heard if text in ("Write the file", "Hello again")] == ["Write the file", "Hello again"]
 
 

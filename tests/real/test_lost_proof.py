@@ -13,7 +13,7 @@ from jamcore.domain.requests import OverrideRequest, RoomView
 from jamcore.domain.sessions import TurnState
 from jamcore.testing.daemon import DaemonChild, running_daemon
 from jamcore.testing.rooms import ask, managed, new_id, refused, running, said_in_room
-from jamcore.testing.servers.history import UserText, conversation
+from jamcore.testing.servers.history import said_in
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap"), pytest.mark.timeout(180)]
@@ -33,7 +33,7 @@ def guest_proof(app: Path, room: RoomView) -> Path:
 
 def asked(model: ResponsesServer) -> list[str]:
     """Return what a person said, as the model saw it in its last request."""
-    return [item.text for item in conversation(model.model_requests[-1].body) if isinstance(item, UserText)]
+    return said_in(model.model_requests[-1].body)
 
 
 @pytest.mark.guarantee("OWN-8", "OWN-3", "CONT-1")

@@ -15,7 +15,7 @@ from jamcore.domain.requests import RoomView, TurnRequest
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.testing.daemon import DaemonChild, room_event
 from jamcore.testing.rooms import ask, managed, new_id, refused, said_in_room
-from jamcore.testing.servers.history import UserText, conversation
+from jamcore.testing.servers.history import said_in
 from jamcore.testing.servers.responses import ResponsesServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git"), pytest.mark.timeout(180)]
@@ -46,7 +46,7 @@ async def stored(client: JamClient, room: RoomView, turn: TurnRequest) -> Turn:
 
 def heard(model: ResponsesServer) -> list[str]:
     """Return what the model was told a person said, in its last request."""
-    return [item.text for item in conversation(model.model_requests[-1].body) if isinstance(item, UserText)]
+    return said_in(model.model_requests[-1].body)
 
 
 @pytest.mark.guarantee("CONT-8", "CONT-11")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from uuid import UUID
 
+from jamcore.continuity.generations.damage import damage_of
 from jamcore.continuity.generations.databases import read_databases
 from jamcore.continuity.generations.format import Source
 from jamcore.continuity.generations.objects import Entry, Kind, read_root, walk_tree
-from jamcore.continuity.generations.packs import BlockDamagedError
 from jamcore.continuity.generations.publish import Generation, Generations
 from jamcore.continuity.generations.verify import verify
 from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError, CheckpointEntry, EntryKind
@@ -34,10 +34,8 @@ class Look:
         """
         generation = self._need(host, checkpoint)
         try:
-            with self._generations.blocks(host).reader() as source:
+            with damage_of(checkpoint), self._generations.blocks(host).reader() as source:
                 return dict(_walk(source, generation))
-        except BlockDamagedError as error:
-            raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=error.told()) from error
         except ValueError as error:
             raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=f"its root has no digest: {error}") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jamcore.continuity.generations.content import Content, leaf_bytes, read_leaf, read_leaves
+from jamcore.continuity.generations.damage import damage_of
 from jamcore.continuity.generations.databases import read_databases
 from jamcore.continuity.generations.format import Source
 from jamcore.continuity.generations.objects import Kind, Root, read_root, walk_tree
@@ -23,9 +24,8 @@ def verify(source: Source, generation: Generation, alive: Callable[[], None] = l
         OSError: A pack is there and cannot be read, which proves nothing about it.
     """
     try:
-        return _verify(source, generation, alive)
-    except BlockDamagedError as error:
-        raise CheckpointCorruptError(checkpoint=str(generation.checkpoint_id), detail=error.told()) from error
+        with damage_of(generation.checkpoint_id):
+            return _verify(source, generation, alive)
     except ValueError as error:
         raise CheckpointCorruptError(checkpoint=str(generation.checkpoint_id), detail=f"its root has no digest: {error}") from error
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
@@ -19,8 +18,8 @@ import structlog
 from jamcore.continuity.capturing.broker import CheckpointBroker
 from jamcore.continuity.coordinator import Coordinators
 from jamcore.continuity.generations.blocks import COMPLETE, mode_of
+from jamcore.continuity.generations.damage import damage_of
 from jamcore.continuity.generations.objects import Kind, Root, read_root, walk_tree
-from jamcore.continuity.generations.packs import BlockDamagedError
 from jamcore.continuity.generations.publish import CheckpointFailedError, Generations
 from jamcore.continuity.generations.restoring import is_half_restored
 from jamcore.continuity.generations.verify import verify
@@ -294,7 +293,7 @@ class Activator:
         needed = Globs(task.plan.check)
         generation = self._generations.read(task.session.host_id, task.checkpoint_id)
         if generation is not None:
-            with _damage_of(task), self._generations.blocks(task.session.host_id).reader() as source:
+            with damage_of(task.checkpoint_id), self._generations.blocks(task.session.host_id).reader() as source:
                 for path, entry in walk_tree(source, read_root(source, bytes.fromhex(generation.root_digest))):
                     if entry.kind is Kind.FILE and needed.matches(path):
                         return ""
@@ -306,7 +305,7 @@ class Activator:
             self._generations.files.make_private(task.state_root)
         root, compared = self._compared(task)
         place = Place(task.state_root, task.scratch_root, recovery, self._ids.uuid(), task.rules.has_databases)
-        with _damage_of(task), self._generations.blocks(task.session.host_id).reader() as source:
+        with damage_of(task.checkpoint_id), self._generations.blocks(task.session.host_id).reader() as source:
             restore = Restore(
                 source,
                 root,
@@ -334,7 +333,7 @@ class Activator:
         if generation is None:
             raise CheckpointCorruptError(checkpoint=str(task.checkpoint_id), detail="it is not complete any more")
         blocks = self._generations.blocks(task.session.host_id)
-        with _damage_of(task), blocks.reader() as source, owned(open_root(task.state_root)) as state:
+        with damage_of(task.checkpoint_id), blocks.reader() as source, owned(open_root(task.state_root)) as state:
             root = read_root(source, bytes.fromhex(generation.root_digest))
             return root, Comparer(source, anyio.from_thread.check_cancelled).compare(root, state)
 
@@ -388,11 +387,3 @@ def _has_needed(task: _Task) -> bool:
     with owned(open_root(task.state_root)) as state:
         found = find(state, lambda seen: seen.is_file and needed.matches(seen.path), needed.may_match_below)
         return next(found, None) is not None
-
-
-@contextmanager
-def _damage_of(task: _Task) -> Iterator[None]:
-    try:
-        yield
-    except BlockDamagedError as error:
-        raise CheckpointCorruptError(checkpoint=str(task.checkpoint_id), detail=error.told()) from error

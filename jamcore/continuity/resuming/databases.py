@@ -18,10 +18,10 @@ from jamcore.continuity.coordinator import Coordinators
 from jamcore.continuity.databases.capture import LOCKED_S, stored
 from jamcore.continuity.databases.guest_calls import GuestDatabases
 from jamcore.continuity.generations.content import read_blocks
+from jamcore.continuity.generations.damage import damage_of
 from jamcore.continuity.generations.databases import Database, declared, read_databases
 from jamcore.continuity.generations.format import Source, Unit, digest_of
 from jamcore.continuity.generations.objects import read_root
-from jamcore.continuity.generations.packs import BlockDamagedError
 from jamcore.continuity.generations.publish import CheckpointFailedError, Generations
 from jamcore.continuity.generations.restoring import end_restore
 from jamcore.continuity.resuming.activate import Placement
@@ -72,9 +72,8 @@ class DatabaseActivator:
             CheckpointFailedError, DatabaseHelperError, DatabaseRefusedError: The machine, the helper or the guest's disk failed.
         """
         try:
-            return await self._place(placement, host, checkpoint, guest, declared(captures), restore_files, bound_s)
-        except BlockDamagedError as error:
-            raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=error.told()) from error
+            with damage_of(checkpoint):
+                return await self._place(placement, host, checkpoint, guest, declared(captures), restore_files, bound_s)
         except OSError as error:
             raise CheckpointFailedError(host=str(host), problem=str(error)) from error
 
@@ -86,9 +85,8 @@ class DatabaseActivator:
             CheckpointFailedError, DatabaseHelperError: The machine or the helper failed.
         """
         try:
-            return await differs(guest, await anyio.to_thread.run_sync(self._databases, host, checkpoint))
-        except BlockDamagedError as error:
-            raise CheckpointCorruptError(checkpoint=str(checkpoint), detail=error.told()) from error
+            with damage_of(checkpoint):
+                return await differs(guest, await anyio.to_thread.run_sync(self._databases, host, checkpoint))
         except OSError as error:
             raise CheckpointFailedError(host=str(host), problem=str(error)) from error
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from uuid import UUID
 
 from jamcore.continuity.generations.blocks import PackName
+from jamcore.continuity.generations.damage import damage_of
 from jamcore.continuity.generations.packs import BlockDamagedError, EntryReader, PackEntry, PackWriter, scan
 from jamcore.continuity.generations.publish import Generations
-from jamcore.continuity.retention.survey import Moves, batches, damage_of
+from jamcore.continuity.retention.survey import Moves, batches
 
 MOVED, EXCHANGED, RETIRED, UNLINKED = "removal.moved", "removal.exchanged", "removal.retired", "removal.unlinked"
 REPACK_POINTS = (MOVED, EXCHANGED, RETIRED, UNLINKED)

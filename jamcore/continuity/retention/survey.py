@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
 from jamcore.continuity.generations.blocks import COMPLETE, BlockReader, BlockStore, PackName, is_regular, shared_packs
+from jamcore.continuity.generations.damage import damage_of
 from jamcore.continuity.generations.format import Unit
 from jamcore.continuity.generations.marking import Marks, mark
-from jamcore.continuity.generations.packs import ENTRY_BYTES, HEADER_BYTES, BlockDamagedError, PackEntry, scan
+from jamcore.continuity.generations.packs import ENTRY_BYTES, HEADER_BYTES, PackEntry, scan
 from jamcore.continuity.generations.publish import Generations
 from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError
 from jamcore.domain.retention import Blocker, Retention
@@ -260,13 +260,3 @@ def batches(entries: Iterable[PackEntry]) -> Iterator[list[PackEntry]]:
         size += entry_bytes(entry)
     if batch:
         yield batch
-
-
-@contextmanager
-def damage_of(checkpoint: UUID | None) -> Iterator[None]:
-    """Turn damage of a unit into damage of a generation; ``None`` is any that stays."""
-    try:
-        yield
-    except BlockDamagedError as error:
-        whose = str(checkpoint) if checkpoint else "one that stays"
-        raise CheckpointCorruptError(checkpoint=whose, detail=error.told()) from error

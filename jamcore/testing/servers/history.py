@@ -140,3 +140,8 @@ def _canonical(text: str) -> str:
 
 def _json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def said_in(body: object, kind: type[UserText | AssistantText] = UserText) -> list[str]:
+    """Return the texts of one side of the conversation in a request body, in order: a person's, unless told otherwise."""
+    return [item.text for item in conversation(body) if isinstance(item, kind)]
