@@ -33,8 +33,8 @@ class Deaf(Below):
 
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[bytes]]:
-    """A shell that has others start and end below it all the time."""
-    script = "(while :; do /bin/true; done) & setsid sleep 600 & while :; do /bin/true; done"
+    """A shell below which others start and end all the time. It starts nobody more itself, as the supervisor that it stands for."""
+    script = "(while :; do /bin/true; done) & setsid sleep 600 & (while :; do /bin/true; done) & wait"
     process = subprocess.Popen(("sh", "-c", script), start_new_session=True)
     try:
         yield process
