@@ -111,6 +111,6 @@ def require_confirmed(evidence: ContinuityEvidence, confirmed: str) -> None:
         ResetRefusedError: There is no failure, or the evidence is another one now.
     """
     if evidence.failure is None:
-        raise ResetRefusedError(host=str(evidence.host_id), problem="its conversations can be brought back: `jam resume ROOM`")
+        raise ResetRefusedError(host=str(evidence.host_id), problem="its conversations can be brought back: `jam room resume ROOM`")
     if not hmac.compare_digest(evidence.checksum(), confirmed):
         raise ResetRefusedError(host=str(evidence.host_id), problem="the evidence is no longer what was confirmed")

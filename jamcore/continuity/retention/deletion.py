@@ -205,7 +205,7 @@ class PayloadRemover:
         except CheckpointCorruptError as error:
             if not await self._in_thread(intent.host_id, partial(self._has_ended, intent)):
                 raise
-            problem = f"a removal that was begun cannot be finished yet: generation {error.checkpoint}: {error.detail}"
+            problem = f"a removal that was begun cannot be finished yet: checkpoint {error.checkpoint}: {error.detail}"
             raise CheckpointFailedError(host=str(intent.host_id), problem=problem) from error
         freed = await self._in_thread(intent.host_id, partial(self._end, intent, moves))
         return intent.model_copy(update={"freed": freed})
