@@ -145,7 +145,7 @@ class ContinuityResets:
     async def plan(self, intent: ResetIntent) -> ContinuityReset:
         """See :class:`~jamcore.continuity.resets.action.ResetSources`. What outlived a daemon is proven and stopped first (SHARE-4)."""
         host = await self._require_down(intent.host_id)
-        await fence(self._hosts.ownership(self._engines.get(host.engine)), Plan.model_validate_json(host.plan_json))
+        await self._fence(host)
         evidence = (await self._look(host)).evidence
         require_confirmed(evidence, intent.confirmed)
         return await self._planner.plan(intent.id, host, evidence)
@@ -166,9 +166,13 @@ class ContinuityResets:
             self._feed.announce(room)
 
     async def checkpoint(self, reset: ContinuityReset) -> str:
-        """See :class:`~jamcore.continuity.resets.action.ResetSources`. That there is none hinders nothing: nothing is deleted."""
+        """See :class:`~jamcore.continuity.resets.action.ResetSources`. That there is none hinders nothing: nothing is deleted.
+
+        The sandbox is fenced first, each time: what ran on without a daemon would write while its state is read.
+        """
         host = await self._store.read(lambda repos: repos.hosts.get(reset.source_host_id))
         try:
+            await self._fence(host)
             continuity = self._hosts.continuity(host)
             continuity.melt()
             row = await continuity.capture(CheckpointReason.BEFORE_RESET, checkpoint_id=reset.checkpoint_id)
@@ -248,6 +252,10 @@ class ContinuityResets:
         if problem := IN_USE if leases else _not_down(host):
             raise ResetRefusedError(host=str(host_id), problem=problem)
         return host
+
+    async def _fence(self, host: RuntimeHost) -> None:
+        """Stop what runs in a host's sandbox without a worker, once it is proven to be Jam's (SHARE-4)."""
+        await fence(self._hosts.ownership(self._engines.get(host.engine)), Plan.model_validate_json(host.plan_json))
 
     async def _blocked(self, host: RuntimeHost) -> str:
         try:

@@ -339,9 +339,13 @@ class CheckpointBroker:
         self._crash.reach("publish.completed")
 
     async def _record(self, generation: Generation) -> Checkpoint:
+        row = await self._recorded(generation)
+        self._accounted[generation.host_id].add(generation.checkpoint_id)
+        return row
+
+    async def _recorded(self, generation: Generation) -> Checkpoint:
         row = await self._store.transact(partial(record_generation, generation))
         self._crash.reach("publish.recorded")
-        self._accounted[generation.host_id].add(generation.checkpoint_id)
         return row
 
     async def _repair(self, host_id: UUID) -> tuple[Checkpoint, ...]:
@@ -350,7 +354,7 @@ class CheckpointBroker:
         Done before every capture and inspection, since a row may be missing without any crash: the store may have been full.
         """
         first = host_id not in self._accounted
-        known = self._accounted.setdefault(host_id, set())
+        known = self._accounted.get(host_id, set())
         new = await anyio.to_thread.run_sync(self._generations.published, host_id, frozenset(known))
         if not new and not first:
             return ()
@@ -365,10 +369,10 @@ class CheckpointBroker:
             except CheckpointCorruptError:
                 continue  # kept for inspection, never selected: it has no row
             if generation is not None:
-                added.append(await self._record(generation))
+                added.append(await self._recorded(generation))
         if first:
             await anyio.to_thread.run_sync(self._generations.discard_unpublished, host_id, frozenset(rows))
-        known |= new
+        self._accounted[host_id] = known | new  # last: what failed on the way is done again, the sweep too
         return tuple(added)
 
     @asynccontextmanager

@@ -182,7 +182,9 @@ class Generations:
         """Put what says what a removed generation was beside the others of its kind, so that no list of generations meets it again."""
         retired = self._complete(host, checkpoint).with_name(REMOVED)
         if mode_of(retired) is not None:
-            retired.replace(self.files.make_private(self._grave(host, checkpoint).parent) / f"{checkpoint}.json")
+            grave = self._grave(host, checkpoint)
+            self.files.make_private(grave.parent)
+            self.files.rename(retired, grave)
         with suppress(FileNotFoundError):
             if not _entries(retired.parent):
                 retired.parent.rmdir()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from uuid import UUID
 
-from jamcore.continuity.generations.blocks import PackName
+from jamcore.continuity.generations.blocks import PackName, mode_of
 from jamcore.continuity.generations.damage import damage_of
 from jamcore.continuity.generations.packs import BlockDamagedError, EntryReader, PackEntry, PackWriter, scan
 from jamcore.continuity.generations.publish import Generations
@@ -93,11 +93,11 @@ class Repacker:
         """Return by how much the packs become smaller when what counts no longer is removed; to be asked before it is."""
         gone = sum(path.stat().st_size for path in self._left(selected))
         shared = (PackName(self._removal, number).file for number in self._numbers())
-        return gone - sum(path.stat().st_size for name in shared if (path := self._directory / name).exists())
+        return gone - sum(path.stat().st_size for name in shared if mode_of(path := self._directory / name) is not None)
 
     def _left(self, selected: Iterable[UUID]) -> list[Path]:
         ended = (each for each in selected if self._generations.is_retired(self._host, each))
-        packs = [path for each in sorted(ended) if (path := self._directory / PackName(each).file).exists()]
+        packs = [path for each in sorted(ended) if mode_of(path := self._directory / PackName(each).file) is not None]
         return packs + sorted(self._directory.glob(f"*{self._gone}"))
 
     def _numbers(self) -> list[int]:

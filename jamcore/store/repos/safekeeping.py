@@ -83,15 +83,17 @@ class Verifications(Repository):
         """
         now = self._context.now
         values = {"checked_at": now, "problem": problem} | ({} if problem else {"sound_at": now})
-        found = self._one(VERIFICATIONS.c.checkpoint_id == checkpoint)
-        if found is None:
-            values |= {"checkpoint_id": checkpoint, "host_id": host} | self._ownership()
-            self._connection.execute(insert(VERIFICATIONS).values(**values))
-        else:
-            ours = [VERIFICATIONS.c.checkpoint_id == checkpoint, *self._fence()]
-            if self._connection.execute(update(VERIFICATIONS).where(*ours).values(**values)).rowcount != 1:
-                self._require_ours(found, checkpoint)
-        return read_row(Verification, self._need(self._one(VERIFICATIONS.c.checkpoint_id == checkpoint), checkpoint))
+        ours = [VERIFICATIONS.c.checkpoint_id == checkpoint, *self._fence()]
+        change = update(VERIFICATIONS).where(*ours).values(**values)
+        if self._connection.execute(change).rowcount != 1:
+            new = values | {"checkpoint_id": checkpoint, "host_id": host} | self._ownership()
+            try:
+                with self._unless_taken(checkpoint, "it was read by somebody else"):
+                    self._connection.execute(insert(VERIFICATIONS).values(**new))
+            except ConflictError:  # there all the same: another's, or written by us between the two statements
+                if self._connection.execute(change).rowcount != 1:
+                    self._require_ours(self._need(self._one(ours[0]), checkpoint), checkpoint)
+        return read_row(Verification, self._need(self._one(ours[0]), checkpoint))
 
 
 def _unsaved(row: Mapping[Any, Any]) -> UnsavedHost:

@@ -206,6 +206,27 @@ async def test_a_row_that_could_not_be_written_is_written_next_time(world: World
 
 
 @pytest.mark.guarantee("CONT-4")
+async def test_a_repair_that_could_not_read_the_rows_is_made_next_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed writer left is swept once in the life of a daemon, by the first repair that comes to its end."""
+    world.log().write_bytes(b"one\n")
+    await world.capture()
+    world.restart()
+    orphan = world.recovery / "packs" / f"{world.ids.uuid()}.pack"
+    orphan.write_bytes(b"")
+
+    async def refuse(_work: object) -> None:
+        raise ConflictError(kind="store", ref="", problem="busy")
+
+    with monkeypatch.context() as busy:
+        busy.setattr(world.store, "read", refuse)
+        with pytest.raises(ConflictError):
+            await world.broker.repair(world.host.id)
+    assert orphan.exists()
+    await world.broker.repair(world.host.id)
+    assert not orphan.exists()
+
+
+@pytest.mark.guarantee("CONT-4")
 async def test_what_cannot_be_read_is_never_recorded(world: World) -> None:
     """A complete.json that is not byte for byte Jam's own is not repaired into a row."""
     world.log().write_bytes(b"one\n")

@@ -383,3 +383,19 @@ async def test_damage_that_comes_in_the_middle_puts_the_rest_off(world: World) -
     assert await Removals(world).replay() == ()
     assert {row.stage for row in Removals(world).rows.values()} == {DeletionStage.SUCCEEDED}
     require_sound(world, made[2:])
+
+
+async def test_what_a_generation_was_is_kept_durably(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record that it leaves takes its place by the same durable rename as all that must survive a loss of power."""
+    made = await grown(world, 3)
+    removals = Removals(world)
+    renamed: list[str] = []
+
+    def rename(old: Path, new: Path) -> None:
+        renamed.append(new.name)
+        type(world.files).rename(world.files, old, new)
+
+    monkeypatch.setattr(world.files, "rename", rename)
+    await removals.run(removals.intent(await removals.plan(made[0])))
+    assert f"{made[0].id}.json" in renamed
+    assert (world.recovery / "removed" / f"{made[0].id}.json").is_file()

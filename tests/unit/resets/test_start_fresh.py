@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import anyio
@@ -14,7 +14,7 @@ from jamcore.continuity.resets.action import RESET_POINTS
 from jamcore.daemon import reset_files
 from jamcore.domain import layout
 from jamcore.domain.cells import Placement, WorkspaceSource
-from jamcore.domain.continuity import CheckpointReason
+from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.errors import ConflictError, JamError
 from jamcore.domain.events import SessionNotice
 from jamcore.domain.plan import Plan
@@ -262,6 +262,28 @@ async def test_a_sandbox_that_outlived_its_daemon_is_proven_and_stopped_first(lo
         assert await life.start_up() == []
         await require_done(life, lost)
     assert await lost.world.engine.presence(plan.name) is Presence.STOPPED
+
+
+@pytest.mark.guarantee("CONT-9", "SHARE-4", "START-1")
+async def test_a_replay_stops_what_runs_again_before_the_last_checkpoint(lost: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandbox that runs when a cut fresh start is finished could write while its state is read."""
+    plan = Plan.model_validate_json(lost.host.plan_json)
+    async with lost.living(KillAt("continuity-reset.settle.recorded")) as life:
+        with pytest.raises(Killed):
+            await start(life, lost, await digest(life, lost))
+    await lost.world.ensure(plan)
+    seen: list[Presence] = []
+    async with lost.living() as life:
+        capture = life.broker.capture
+
+        async def looking(*arguments: Any, **more: Any) -> Checkpoint:
+            seen.append(await lost.world.engine.presence(plan.name))
+            return await capture(*arguments, **more)
+
+        monkeypatch.setattr(life.broker, "capture", looking)
+        assert await life.start_up() == []
+        await require_done(life, lost)
+    assert seen == [Presence.STOPPED]
 
 
 @pytest.mark.guarantee("CONT-9")

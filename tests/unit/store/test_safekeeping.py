@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
+from sqlalchemy import event
 
 from jamcore.domain.errors import ConflictError, NotFoundError
-from jamcore.domain.safekeeping import UnsavedHost
-from jamcore.store import FencedError, Store
+from jamcore.domain.safekeeping import UnsavedHost, Verification
+from jamcore.store import FencedError, Repos, Store
+from jamcore.store.tables.safekeeping import VERIFICATIONS
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Make, OpenStore, Seed
@@ -86,3 +88,23 @@ async def test_a_verification_remembers_the_last_time_it_was_sound(store: Store,
     assert (good.sound_at, good.problem) == (good.checked_at, "")
     assert good.checked_at > bad.checked_at
     assert await store.read(lambda repos: repos.verifications.of_checkpoint(kept.id)) == good
+
+
+async def test_two_who_verify_one_generation_at_once_leave_one_row(store: Store, seeded: Seed, make: Make) -> None:
+    """The row of the other one comes between the look and the insertion: it is changed, and neither fails."""
+    kept = await store.transact(lambda repos: repos.checkpoints.insert(make.checkpoint(seeded.host)))
+
+    def note(repos: Repos) -> Verification:
+        connection, fence = repos.verifications._connection, store.fence
+
+        @event.listens_for(connection, "after_cursor_execute", once=True)
+        def overtaken(*_arguments: object) -> None:
+            theirs = {"checkpoint_id": kept.id, "host_id": seeded.host.id, "checked_at": make.clock.now(), "problem": "theirs"}
+            owned = {"daemon_id": fence.daemon_id, "fence_epoch": fence.epoch}
+            connection.execute(VERIFICATIONS.insert().values(**theirs, **owned))
+
+        return repos.verifications.note(kept.id, seeded.host.id, "ours")
+
+    noted = await store.transact(note)
+    assert noted.problem == "ours"
+    assert await store.read(lambda repos: repos.verifications.of_checkpoint(kept.id)) == noted
