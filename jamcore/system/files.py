@@ -9,7 +9,6 @@ import errno
 import os
 import re
 import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import BinaryIO, ClassVar
 
 from jamcore.domain.errors import FaultError, JamError, RefusalError
+from jamcore.system.removal import remove_tree
+from jamcore.system.trees import owned
 
 TEMPORARY = r"\..+\.[0-9a-f]{8}\.tmp"
 """How :meth:`Files.replacing` names what is not yet the file, as a pattern of the whole name."""
@@ -99,12 +100,12 @@ class Files:
         return path
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a directory tree without following symbolic links, durably; an absent one is fine."""
+        """Remove a directory tree without following symbolic links, durably, also a read-only one; an absent one is fine."""
         if path.is_symlink():
             raise NotADirectoryError(path)
         if path.exists():
-            shutil.rmtree(path)
-            self.sync_directory(path.parent)
+            with owned(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as parent:
+                remove_tree(parent, os.fsencode(path.name), sync=self.sync)
 
     def sweep(self, directory: Path) -> tuple[str, ...]:
         """Remove what a killed writer left in a directory: its temporary files, by the form of their names. Not below it.

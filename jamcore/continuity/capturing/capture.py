@@ -20,13 +20,24 @@ from jamcore.continuity.capturing.reading import Before, Deferred, FileReader
 from jamcore.continuity.generations.content import write_stream
 from jamcore.continuity.generations.format import Sink
 from jamcore.continuity.generations.objects import MODES, Entry, Growth, Kind, Listing, Root, encode, write_records, write_root
-from jamcore.continuity.tree.credentials import LOGIN_FILES
 from jamcore.continuity.tree.locks import is_lock
-from jamcore.continuity.tree.patterns import CaptureRules, NameRules, shown
-from jamcore.continuity.tree.patterns import Path as Names
-from jamcore.continuity.tree.walk import Seen, SwappedError, look, names_in, open_directory, open_file, open_root, owned, status_of
+from jamcore.continuity.tree.patterns import CaptureRules, NameRules
 from jamcore.domain import limits
 from jamcore.domain.continuity import CaptureKind, CaptureRefusedError
+from jamcore.domain.secret_shapes import LOGIN_FILES
+from jamcore.system.trees import (
+    Names,
+    Seen,
+    SwappedError,
+    look,
+    names_in,
+    open_directory,
+    open_file,
+    open_root,
+    owned,
+    shown,
+    status_of,
+)
 
 READS = 3
 """How often a file is read that changes meanwhile; only possible where the guest cannot be frozen."""

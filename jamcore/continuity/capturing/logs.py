@@ -11,10 +11,9 @@ from jamcore.continuity.generations.content import EMPTY, Content
 from jamcore.continuity.generations.format import Source
 from jamcore.continuity.generations.objects import Entry, Growth, Kind, Listing, read_listing
 from jamcore.continuity.generations.packs import BlockDamagedError
-from jamcore.continuity.tree.patterns import CaptureRules, shown
-from jamcore.continuity.tree.patterns import Path as Names
-from jamcore.continuity.tree.walk import opened_path, reading
+from jamcore.continuity.tree.patterns import CaptureRules
 from jamcore.domain.continuity import CaptureKind, CaptureRefusedError
+from jamcore.system.trees import Names, opened_path, reading, shown
 
 
 def listing_before(source: Source, content: Content | None) -> Listing:

@@ -13,12 +13,10 @@ from jamcore.continuity.generations.content import read_leaves, write_index
 from jamcore.continuity.generations.format import BLOCK, Sink, Source, Unit, digest_of
 from jamcore.continuity.generations.objects import MODES, Entry, Growth, Kind, Listing, Witness
 from jamcore.continuity.generations.packs import BlockDamagedError
-from jamcore.continuity.tree.credentials import OVERLAP, SecretScan
 from jamcore.continuity.tree.crew import spread
-from jamcore.continuity.tree.patterns import Path as Names
-from jamcore.continuity.tree.patterns import shown
-from jamcore.continuity.tree.walk import Seen, SwappedError, reading
 from jamcore.domain.continuity import CaptureRefusedError, SecretInStateError
+from jamcore.domain.secret_shapes import OVERLAP, SecretScan
+from jamcore.system.trees import Names, Seen, SwappedError, reading, shown
 
 TICK_NS = 2_000_000_000
 """Two writes within this time may leave the same change time on the coarsest file systems, so a file this young proves nothing."""

@@ -18,9 +18,8 @@ from jamcore.continuity.generations.databases import Database, DatabaseWriter, r
 from jamcore.continuity.generations.format import Sink, Source
 from jamcore.continuity.generations.objects import Root
 from jamcore.continuity.generations.packs import BlockDamagedError
-from jamcore.continuity.tree.patterns import Path as Names
-from jamcore.continuity.tree.patterns import shown
 from jamcore.domain.continuity import CaptureRefusedError, DatabaseHelperError, DatabaseRefusedError
+from jamcore.system.trees import Names, shown
 
 LOCKED_S = 2.0
 """How long a database may be locked where the guest cannot be held still; one that is held still unlocks nothing."""

@@ -26,12 +26,12 @@ from anyio.abc import ByteReceiveStream
 
 from jamcore.continuity.generations.databases import PAGES, Database
 from jamcore.continuity.generations.objects import is_name
-from jamcore.continuity.tree.patterns import Globs, shown
-from jamcore.continuity.tree.patterns import Path as Names
+from jamcore.continuity.tree.patterns import Globs
 from jamcore.domain import limits
 from jamcore.domain.continuity import DatabaseBusyError, DatabaseHelperError, DatabaseRefusedError
 from jamcore.domain.sandboxes import ExecRefusedError
 from jamcore.system.guest import GuestProcess
+from jamcore.system.trees import Names, shown
 
 RunHelper = Callable[[tuple[str, ...]], AbstractAsyncContextManager[GuestProcess]]
 """Runs Python in the sandbox with these arguments, also while the guest stands still; nothing of it is left when the context is."""

@@ -15,10 +15,11 @@ from jamcore.continuity.generations.content import Content, read_stream, write_i
 from jamcore.continuity.generations.format import BLOCK, Sink, Source, Unit
 from jamcore.continuity.generations.objects import MODES, is_name
 from jamcore.continuity.generations.packs import BlockDamagedError
-from jamcore.continuity.tree.credentials import SecretScan
-from jamcore.continuity.tree.patterns import Glob, Path, shown
+from jamcore.continuity.tree.patterns import Glob
 from jamcore.domain.continuity import CaptureKind, CaptureList, SecretInStateError
 from jamcore.domain.errors import InvalidInputError
+from jamcore.domain.secret_shapes import SecretScan
+from jamcore.system.trees import Names, shown
 
 SMALLEST_BLOCK = 4 << 10
 """A block costs an entry of some 200 bytes in memory, so pages of 512 bytes are not stored one by one."""
@@ -35,7 +36,7 @@ _FIXED = struct.Struct(">HIQ32sH")  # mode, block, size, digest, length of the p
 class Database:
     """One captured database: its path below the guest's home, its mode, and its bytes as SQLite's own backup gives them."""
 
-    path: Path
+    path: Names
     mode: int
     content: Content
 
@@ -94,7 +95,7 @@ def declared(captures: CaptureList) -> tuple[str, ...]:
 class DatabaseWriter:
     """Takes the bytes of one copy as they come, looks for credentials, and stores them page by page."""
 
-    def __init__(self, sink: Sink, path: Path, page: int) -> None:
+    def __init__(self, sink: Sink, path: Names, page: int) -> None:
         self._sink = sink
         self._path = path
         self._block = block_of(page)

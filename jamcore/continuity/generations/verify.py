@@ -12,8 +12,8 @@ from jamcore.continuity.generations.objects import Kind, Root, read_root, walk_t
 from jamcore.continuity.generations.packs import BlockDamagedError
 from jamcore.continuity.generations.publish import Generation
 from jamcore.continuity.tree.crew import spread
-from jamcore.continuity.tree.patterns import shown
 from jamcore.domain.continuity import CheckpointCorruptError
+from jamcore.system.trees import shown
 
 
 def verify(source: Source, generation: Generation, alive: Callable[[], None] = lambda: None) -> Root:

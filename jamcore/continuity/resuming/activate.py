@@ -28,7 +28,7 @@ from jamcore.continuity.resuming.compare import Comparer, Comparison
 from jamcore.continuity.resuming.replaced import prune_replaced
 from jamcore.continuity.resuming.restore import Place, Restore
 from jamcore.continuity.tree.patterns import CaptureRules, Globs
-from jamcore.continuity.tree.walk import find, open_root, owned
+from jamcore.continuity.tree.walk import find
 from jamcore.domain import limits
 from jamcore.domain.continuity import (
     Activation,
@@ -49,6 +49,7 @@ from jamcore.domain.sessions import RuntimeHost, RuntimeSession
 from jamcore.journal.points import CrashPoints
 from jamcore.system.clock import Clock
 from jamcore.system.ids import IdSource
+from jamcore.system.trees import open_root, owned
 
 T = TypeVar("T")
 

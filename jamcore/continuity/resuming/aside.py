@@ -9,9 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from jamcore.continuity.tree.patterns import shown
-from jamcore.continuity.tree.walk import DIRECTORY_FLAGS, Seen, look, open_root, owned
 from jamcore.system.files import PRIVATE_DIRECTORY, Files
+from jamcore.system.trees import DIRECTORY_FLAGS, Seen, look, open_root, owned, shown
 
 
 class Aside:

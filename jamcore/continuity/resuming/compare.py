@@ -16,9 +16,7 @@ from jamcore.continuity.generations.content import Content, read_stream
 from jamcore.continuity.generations.format import Source
 from jamcore.continuity.generations.objects import MODES, Entry, Growth, Kind, Root, read_directory
 from jamcore.continuity.tree.crew import spread
-from jamcore.continuity.tree.patterns import Path as Names
-from jamcore.continuity.tree.patterns import shown
-from jamcore.continuity.tree.walk import Seen, look, open_directory, open_file, owned, reading
+from jamcore.system.trees import Names, Seen, look, open_directory, open_file, owned, reading, shown
 
 WORTH_SPREADING = 1 << 20
 """Bytes in one directory from which threads take less time than they cost."""

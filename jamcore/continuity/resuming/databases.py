@@ -25,10 +25,10 @@ from jamcore.continuity.generations.objects import read_root
 from jamcore.continuity.generations.publish import CheckpointFailedError, Generations
 from jamcore.continuity.generations.restoring import end_restore
 from jamcore.continuity.resuming.activate import Placement
-from jamcore.continuity.tree.patterns import shown
 from jamcore.domain import limits
 from jamcore.domain.continuity import CaptureList, CaptureRefusedError, CheckpointCorruptError, ResumeSource
 from jamcore.system.ids import IdSource
+from jamcore.system.trees import shown
 
 BLOCKS_EACH = 128
 """Blocks read in one go: half a megabyte of the usual pages."""

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
-from jamcore.continuity.resuming.clearing import remove_entry
 from jamcore.continuity.resuming.restore import REPLACED
-from jamcore.continuity.tree.walk import names_in, open_root, owned
+from jamcore.system.removal import remove_entry
+from jamcore.system.trees import names_in, open_root, owned
 
 KEPT = 3
 """Restores of one host whose replaced files are kept. A restore is rare (a crash that lost or forked live state), and each may set aside a

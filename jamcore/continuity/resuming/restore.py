@@ -19,15 +19,15 @@ from jamcore.continuity.generations.format import Source
 from jamcore.continuity.generations.objects import Entry, Kind, Root, read_directory
 from jamcore.continuity.generations.restoring import MARKER, end_restore
 from jamcore.continuity.resuming.aside import Aside
-from jamcore.continuity.resuming.clearing import empty_directory, remove_entry
 from jamcore.continuity.resuming.compare import Standing
 from jamcore.continuity.resuming.scratch import empty_scratch
 from jamcore.continuity.resuming.staging import Owner, Stage
 from jamcore.continuity.tree.patterns import CaptureRules, Globs
-from jamcore.continuity.tree.patterns import Path as Names
-from jamcore.continuity.tree.walk import DIRECTORY_FLAGS, Seen, find, look, open_root, owned
+from jamcore.continuity.tree.walk import find
 from jamcore.domain.continuity import ActivationPlan, CaptureKind
 from jamcore.system.files import PRIVATE_DIRECTORY, Files
+from jamcore.system.removal import empty_directory, remove_entry
+from jamcore.system.trees import DIRECTORY_FLAGS, Names, Seen, look, open_root, owned
 
 STAGING = "staging"
 REPLACED = "replaced"

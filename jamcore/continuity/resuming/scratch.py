@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jamcore.continuity.generations.objects import is_name
-from jamcore.continuity.resuming.clearing import empty_directory
-from jamcore.continuity.tree.walk import DIRECTORY_FLAGS, look, open_root, owned
 from jamcore.domain.errors import InvalidInputError
 from jamcore.system.files import PRIVATE_DIRECTORY
+from jamcore.system.removal import empty_directory
+from jamcore.system.trees import DIRECTORY_FLAGS, look, open_root, owned
 
 
 def empty_scratch(home: Path, relative: str, alive: Callable[[], None] = lambda: None) -> None:

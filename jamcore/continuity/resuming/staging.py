@@ -9,8 +9,8 @@ from jamcore.continuity.generations.content import read_blocks, read_stream
 from jamcore.continuity.generations.format import BLOCK, Source
 from jamcore.continuity.generations.objects import Entry, Kind
 from jamcore.continuity.tree.crew import spread
-from jamcore.continuity.tree.walk import owned
 from jamcore.system.files import PRIVATE_FILE, Files
+from jamcore.system.trees import owned
 
 SYNC_EACH = 64
 """Up to so many files each is synced by itself; above, one sync of the whole machine is quicker."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from jamcore.domain.continuity import CaptureKind, CaptureList
 from jamcore.domain.errors import InvalidInputError
+from jamcore.system.trees import Names
 
-Path = tuple[bytes, ...]
-"""A path below a root, as raw names."""
+Path = Names
 
 _ANY_DEPTH = "**"
 
@@ -44,20 +44,20 @@ class Glob:
             None if segment == _ANY_DEPTH else _compile(segment) for segment in segments
         )
 
-    def matches(self, path: Path) -> bool:
+    def matches(self, path: Names) -> bool:
         """Say whether the whole path matches."""
         return len(self._segments) in self._after(path)
 
-    def may_match_below(self, directory: Path) -> bool:
+    def may_match_below(self, directory: Names) -> bool:
         """Say whether some path below ``directory`` could match."""
         return any(position < len(self._segments) for position in self._after(directory))
 
-    def covers_below(self, directory: Path) -> bool:
+    def covers_below(self, directory: Names) -> bool:
         """Say whether every path below ``directory`` matches: the pattern has come to a final ``**``."""
         last = len(self._segments) - 1
         return self._segments[last] is None and last in self._after(directory)
 
-    def within(self, directory: Path) -> NameTest | None:
+    def within(self, directory: Names) -> NameTest | None:
         """Return what is left of the pattern for the names in a directory; ``None`` when none of them can match."""
         reached = self._after(directory)
         end = len(self._segments)
@@ -67,7 +67,7 @@ class Glob:
         left = tuple(segment for position in ending if (segment := self._segments[position]) is not None)
         return NameTest(any_of=left) if left else None
 
-    def _after(self, path: Path) -> frozenset[int]:
+    def _after(self, path: Names) -> frozenset[int]:
         """Return the positions in the pattern at which ``path`` may have arrived."""
         reached = self._closure({0})
         for name in path:
@@ -99,15 +99,15 @@ class Globs:
     def __init__(self, patterns: Iterable[str]) -> None:
         self.globs = tuple(Glob(pattern) for pattern in patterns)
 
-    def matches(self, path: Path) -> bool:
+    def matches(self, path: Names) -> bool:
         """Say whether any pattern matches the path."""
         return any(glob.matches(path) for glob in self.globs)
 
-    def within(self, directory: Path) -> tuple[NameTest, ...]:
+    def within(self, directory: Names) -> tuple[NameTest, ...]:
         """Return what is left of the patterns for the names in a directory."""
         return tuple(test for glob in self.globs if (test := glob.within(directory)) is not None)
 
-    def may_match_below(self, directory: Path) -> bool:
+    def may_match_below(self, directory: Names) -> bool:
         """Say whether anything below the directory could match."""
         return any(glob.may_match_below(directory) for glob in self.globs)
 
@@ -146,19 +146,19 @@ class CaptureRules:
         self.guest_scratch = declared.guest_scratch
         self.has_databases = any(entry.kind is CaptureKind.DATABASE for entry in declared.entries)
 
-    def kind_of(self, path: Path) -> CaptureKind:
+    def kind_of(self, path: Names) -> CaptureKind:
         """Return how a file is captured."""
         for rule in self._rules:
             if rule.glob.matches(path):
                 return rule.kind
         return CaptureKind.NEVER
 
-    def within(self, directory: Path) -> NameRules:
+    def within(self, directory: Names) -> NameRules:
         """Return the rules for the names in one directory; they decide as :meth:`kind_of` does for the whole path."""
         left = ((rule.glob.within(directory), rule.kind) for rule in self._rules)
         return NameRules(((test, kind) for test, kind in left if test is not None), self.credentials.within(directory))
 
-    def descends_into(self, directory: Path) -> bool:
+    def descends_into(self, directory: Names) -> bool:
         """Say whether a directory can hold a captured file, so that it has to be looked into."""
         for rule in self._rules:
             if rule.kind is CaptureKind.NEVER:
@@ -173,8 +173,3 @@ def _compile(segment: str) -> re.Pattern[bytes]:
     # Latin-1 carries each byte of the UTF-8 pattern through ``translate`` unchanged; ``(?s)`` lets ``*`` and ``?`` match a newline.
     text = fnmatch.translate(segment.encode().decode("latin-1"))
     return re.compile(text.encode("latin-1"))
-
-
-def shown(path: Path) -> str:
-    """Return a path for a person: bytes that are not UTF-8 are escaped."""
-    return b"/".join(path).decode("utf-8", "backslashreplace")

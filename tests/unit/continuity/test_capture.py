@@ -19,9 +19,9 @@ from jamcore.continuity.generations.content import read_stream
 from jamcore.continuity.generations.format import BLOCK
 from jamcore.continuity.generations.objects import Entry, Kind, read_root, walk_tree
 from jamcore.continuity.generations.publish import Generation
-from jamcore.continuity.tree.credentials import SecretScan
-from jamcore.continuity.tree.walk import Seen, open_file
 from jamcore.domain.continuity import CaptureEntry, CaptureKind, CaptureList, CaptureRefusedError, Checkpoint
+from jamcore.domain.secret_shapes import SecretScan
+from jamcore.system.trees import Seen, open_file
 from jamcore.testing.databases import host_databases
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jamcore.continuity.generations.format import BLOCK
-from jamcore.continuity.tree.credentials import SecretScan
+from jamcore.domain.secret_shapes import SecretScan
 
 if TYPE_CHECKING:
     from tests.unit.continuity.conftest import World

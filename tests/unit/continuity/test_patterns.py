@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jamcore.continuity.tree.patterns import CaptureRules, Glob, shown
+from jamcore.continuity.tree.patterns import CaptureRules, Glob
 from jamcore.domain.continuity import CaptureEntry, CaptureKind, CaptureList
 from jamcore.domain.errors import InvalidInputError
+from jamcore.system.trees import shown
 
 
 def path(text: str) -> tuple[bytes, ...]:

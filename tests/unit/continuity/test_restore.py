@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jamcore.continuity.generations.restoring import is_half_restored
-from jamcore.continuity.resuming.clearing import empty_directory
 from jamcore.continuity.resuming.replaced import KEPT
 from jamcore.continuity.resuming.restore import RESTORE_POINTS
 from jamcore.continuity.resuming.staging import SYNC_EACH
-from jamcore.continuity.tree.walk import open_root, owned
 from jamcore.domain.continuity import CaptureRefusedError, CheckpointCorruptError, ResumeSource
 from jamcore.domain.errors import InvalidInputError
+from jamcore.system.removal import empty_directory
+from jamcore.system.trees import open_root, owned
 
 if TYPE_CHECKING:
     from tests.unit.continuity.conftest import World

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jamcore.continuity.generations.format import BLOCK
-from jamcore.continuity.tree.credentials import LOGIN_FILES
 from jamcore.continuity.tree.locks import is_lock
 from jamcore.domain.continuity import ActivationPlan, CaptureEntry, CaptureKind, CaptureList, ResumeSource
+from jamcore.domain.secret_shapes import LOGIN_FILES
 
 if TYPE_CHECKING:
     from tests.unit.continuity.conftest import MakeWorld, World
