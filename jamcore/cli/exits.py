@@ -31,7 +31,9 @@ MEANING = MappingProxyType(
             "run here."
         ),
         Exit.USAGE: "The command line is wrong; nothing was asked.",
-        Exit.REFUSED: "Refused with a typed reason that you can act on.",
+        Exit.REFUSED: (
+            "Refused with a typed reason that you can act on; so is a plan of `jam checkpoint rm` that something stands against."
+        ),
         Exit.FAULT: "Something broke in Jam or in what it relies on.",
         Exit.UNREACHABLE: "The daemon does not run, could not be started, is of another release, or did not answer.",
         Exit.INTERRUPTED: "You pressed Ctrl-C: the turn was interrupted, or you detached from it and it goes on.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jamcore.cli.words import quoted
@@ -14,26 +16,46 @@ _CREDENTIAL = "Run `jam credential set {credential}`: it asks for the key and ke
 _INSPECT = (
     "Nothing was changed or deleted. See the evidence, and how to go on with a new conversation: jam continuity inspect {room}"
 )
+_CONFIRM = (
+    "See what is given up: jam continuity inspect {room}. If that is what you want: "
+    "jam continuity start-fresh {room} --confirm --evidence {evidence}"
+)
 _SIBLINGS = (
     "Stop the other rooms of its sandbox (`jam ls` shows them), then resume this one first: its state must be restored for all."
 )
 _LOST = ("continuity.refused", "continuity.resume_failed", "continuity.reset_unfinished")
 
 
-def hint_of(error: JamError) -> str:
-    """Return the hint for a person."""
+_ABOUT_THE_ROOM = ("continuity", "ownership")
+"""Families of errors that are about the room that a command was given, also where they do not name it themselves."""
+_ABOUT_ANOTHER = ("continuity.host_busy",)
+"""Of these families, what is about rooms that it names in its own words."""
+_PLACE = re.compile(r"\b(ROOM|PROVIDER)\b")
+
+
+def hint_of(error: JamError, *, room: str = "") -> str:
+    """Return the hint for a person. ``room`` is the one that their command was about; empty: none."""
     context = error.context()
+    room = _room_of(error.code, context, room)
     if error.code == "toolchain.missing" and context.get("provider"):
         return _INSTALL.format_map(context)
     if error.code == "credential.missing" and context.get("credential"):
         return _CREDENTIAL.format_map(context)
-    if context.get("failure") == "live-state" and context.get("room"):
+    if context.get("failure") == "live-state" and room:
         return _SIBLINGS
-    if error.code in _LOST and context.get("room"):
-        return _INSPECT.format(room=quoted(context["room"]))
-    if error.code == "continuity.unsaved" and context.get("rooms") and ", " not in context["rooms"]:
-        return error.hint.replace("ROOM", quoted(context["rooms"]))
+    if error.code in _LOST and room:
+        return _INSPECT.format(room=quoted(room))
+    if error.code == "continuity.not_confirmed" and room:
+        return _CONFIRM.format(room=quoted(room), evidence=context["evidence"])
     if error.code == "conflict.changed_record" and context.get("kind") == "room":
         # The command line makes a new id for each request, so what is taken can only be the name.
         return "Choose another name; `jam ls` lists those that are taken."
-    return error.hint
+    known = {"ROOM": quoted(room) if room else "", "PROVIDER": context.get("provider", "")}
+    return _PLACE.sub(lambda place: known[place[0]] or place[0], error.hint)
+
+
+def _room_of(code: str, context: Mapping[str, str], asked: str) -> str:
+    """Return the room that an error is about; empty where it is about several or none, or nobody can tell."""
+    if named := context.get("room") or context.get("rooms"):
+        return "" if ", " in named else named
+    return asked if code.partition(".")[0] in _ABOUT_THE_ROOM and code not in _ABOUT_ANOTHER else ""

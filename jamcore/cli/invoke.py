@@ -58,9 +58,12 @@ class Session:
         )
 
 
-def invoke(work: Callable[[Session], Awaitable[Exit]], *, json: bool, directory: Path | None) -> NoReturn:
-    """Run a command's work and end the process with its status. Nothing but a fault of Jam itself leaves as a traceback."""
-    output = Output(json=json, out=sys.stdout, err=sys.stderr)
+def invoke(work: Callable[[Session], Awaitable[Exit]], *, json: bool, directory: Path | None, room: str | None = None) -> NoReturn:
+    """Run a command's work and end the process with its status. Nothing but a fault of Jam itself leaves as a traceback.
+
+    ``room`` is the one that the command is about, as it was typed: what to do about an error is said with its name.
+    """
+    output = Output(json=json, out=sys.stdout, err=sys.stderr, room=room or "")
     try:
         status = _status(work, directory, output)
         output.flush()

@@ -26,10 +26,11 @@ Row = Sequence[object]
 
 
 class Output:
-    """Where one command prints. ``json`` says that standard output carries JSON and nothing else."""
+    """Where one command prints. ``json`` says that standard output carries JSON and nothing else; ``room`` is whom the command is about."""
 
-    def __init__(self, *, json: bool, out: TextIO, err: TextIO) -> None:
+    def __init__(self, *, json: bool, out: TextIO, err: TextIO, room: str = "") -> None:
         self.json = json
+        self._room = room
         self._out = out
         self._err = err
         self.ticker = Ticker(err, silent=json)
@@ -90,7 +91,7 @@ class Output:
         """Say what happened, why, and what to do."""
         message = safe_line(_message(error))
         if self.json:
-            body = {"code": error.code, "message": message, "context": error.context(), "hint": hint_of(error)}
+            body = {"code": error.code, "message": message, "context": error.context(), "hint": hint_of(error, room=self._room)}
             self.json_line({"error": body})
             return
         with self.ticker.hidden():
@@ -98,7 +99,7 @@ class Output:
             for name, value in error.context().items():
                 if value:
                     self._print(self._err, f"  {safe_line(name)}: {safe_line(value)}")
-            if hint := hint_of(error):
+            if hint := hint_of(error, room=self._room):
                 self._print(self._err, f"  hint: {safe_line(hint)}", "yellow")
 
     def flush(self) -> None:

@@ -45,7 +45,7 @@ class Slash:
                 await self._client.interrupt(self._ref)
             case "/stop":
                 result = await self._client.stop(self._ref)
-                kept = f", checkpoint {result.checkpoint.generation}" if result.checkpoint else ""
+                kept = f", generation {result.checkpoint.generation}" if result.checkpoint else ""
                 back = "" if result.room.safety.unsaved else " A message brings the room back."
                 output.note(f"{result.outcome}{kept}.{back}", "bold")
                 show_trouble(output, result.room)

@@ -30,7 +30,7 @@ def standing(found: SessionInspection, *, ahead: str = "") -> tuple[str, str]:
     if kept is None:
         return f"The conversation has begun; no checkpoint of it yet.{files}", "yellow"
     if not found.room.live:
-        return f"Parked: a message, or `jam resume {name}`, resumes it exactly (generation {kept.generation}).{files}", "green"
+        return f"Parked: a message, or `jam room resume {name}`, resumes it exactly (generation {kept.generation}).{files}", "green"
     last = found.observations[-1] if found.observations else None
     if last is None:
         return f"Live since it began; kept in generation {kept.generation}.{files}", "green"

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from uuid import UUID
+from itertools import groupby
 
-from jamcore.cli.output import Output
+from jamcore.cli.output import Output, Row
 from jamcore.cli.words import SHORT_ID, passed, quoted, room_word, shortened, size_word
 from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Placement
 from jamcore.domain.changes import ChangeDecision, ChangeRequest, Verdict
-from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.requests import RoomView
+from jamcore.domain.resets import MEANING, FreshStart
 from jamcore.domain.resources import limits_in_words
+from jamcore.domain.retention import CheckpointStanding
 from jamcore.domain.safekeeping import Safety
 from jamcore.domain.sandboxes import Resources
 from jamcore.domain.sessions import Turn
@@ -49,6 +50,7 @@ def show_room(output: Output, view: RoomView) -> None:
             ("started from", view.workspace.commit),
             ("conversation", view.session.provider_identity or "none yet"),
             *kept_pairs(view.safety, datetime.now(UTC)),
+            *fresh_start_pairs(view.fresh_starts),
             ("made", moment(view.room.created_at)),
         )
     )
@@ -71,6 +73,16 @@ def kept_pairs(safety: Safety, now: datetime) -> tuple[tuple[str, object], ...]:
         ("verified", verified),
         ("turns in none", safety.turns_outside),
     )
+
+
+def fresh_start_pairs(starts: Iterable[FreshStart]) -> Iterator[tuple[str, object]]:
+    """Yield when and why the conversation began afresh, and where what came before it is kept; newest first."""
+    for each in starts:
+        why = f"{MEANING[each.failure]} ({each.failure})" if each.failure else "it could not be brought back"
+        yield (
+            "began afresh",
+            f"{moment(each.at)}, because {why}; the old one is kept as session {each.source_session_id} in {each.source_sandbox}",
+        )
 
 
 def show_trouble(output: Output, view: RoomView) -> None:
@@ -143,21 +155,27 @@ def show_change(output: Output, change: ChangeRequest, decision: ChangeDecision 
         output.line(f"  {path.change:<12} {path.path}{flags}", "yellow" if flags else "")
 
 
-def show_checkpoints(output: Output, checkpoints: Iterable[Checkpoint], kept: Mapping[UUID, str] | None = None) -> None:
-    """Print generations with what each holds and what it added to the disk; with what keeps each, where that is given."""
-    output.table(
-        ("GENERATION", "ID", "REASON", "FILES", "BYTES", "WRITTEN", "MADE", *(() if kept is None else ("KEPT",))),
-        (
-            (
-                each.generation,
-                str(each.id)[:SHORT_ID],
-                each.reason,
-                each.files,
-                each.bytes_total,
-                each.bytes_written,
-                moment(each.created_at),
-                *(() if kept is None else (kept.get(each.id, ""),)),
-            )
-            for each in checkpoints
-        ),
+def show_standings(output: Output, found: Iterable[CheckpointStanding]) -> None:
+    """Print generations, newest first, with what each holds, what it added to the disk, and what keeps it.
+
+    Those of a sandbox that a fresh start left follow apart.
+    """
+    for position, (_, rows) in enumerate(groupby(found, key=lambda each: each.checkpoint.host_id)):
+        if position:
+            output.note("Of a sandbox that a fresh start left:")
+        output.table(("GENERATION", "ID", "REASON", "FILES", "BYTES", "WRITTEN", "MADE", "KEPT"), map(_standing, rows))
+
+
+def _standing(each: CheckpointStanding) -> Row:
+    row = each.checkpoint
+    removed = f"payload removed on {moment(each.removed_at)}" if each.removed_at is not None else ""
+    return (
+        row.generation,
+        str(row.id)[:SHORT_ID],
+        row.reason,
+        row.files,
+        row.bytes_total,
+        row.bytes_written,
+        moment(row.created_at),
+        removed or str(each.kept_because or ""),
     )

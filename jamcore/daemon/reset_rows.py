@@ -159,5 +159,5 @@ def _notice(reset: ContinuityReset, each: SessionReplacement, said: str) -> str:
     why = MEANING[reset.evidence.failure] if reset.evidence.failure else "it could not be brought back"
     return (
         f"the conversation begins afresh on a person's word, because {why}; the old one is kept as session {each.source_session_id} in "
-        f"{reset.evidence.sandbox}, and this room's history stays readable; {said} (reset {reset.id}, evidence {reset.confirmed})"
+        f"{reset.evidence.sandbox}, and this room's history stays readable; {said} (evidence {reset.confirmed})"
     )

@@ -235,6 +235,7 @@ class Rooms:
             last_turn=records.last_turn,
             last_seq=records.last_seq,
             safety=records.safety.model_copy(update=known),
+            fresh_starts=records.fresh_starts,
         )
 
     async def _accept_if_live(self, ref: str, request: TurnRequest) -> _Said:

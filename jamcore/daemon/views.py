@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from uuid import UUID
 
 import structlog
 
+from jamcore.domain.resets import FreshStart
 from jamcore.domain.safekeeping import Kept, Safety
 from jamcore.domain.sessions import Room, RuntimeHost, RuntimeSession, SessionWorkspace, Turn, TurnState
 from jamcore.store import Repos
@@ -28,6 +31,7 @@ class RoomRecords(BoundRoom):
     last_turn: Turn | None
     last_seq: int
     safety: Safety
+    fresh_starts: tuple[FreshStart, ...]
 
 
 def bound_room(repos: Repos, room: Room) -> BoundRoom:
@@ -47,7 +51,24 @@ def room_records(repos: Repos, room: Room) -> RoomRecords:
         last_turn=repos.turns.last_of_session(bound.session.id),
         last_seq=repos.events.last_seq(room.id),
         safety=_safety(repos, bound),
+        fresh_starts=tuple(_fresh_starts(repos, bound.host.id, bound.session.id)),
     )
+
+
+def _fresh_starts(repos: Repos, host: UUID, session: UUID) -> Iterator[FreshStart]:
+    """Yield the fresh starts that a session came from, newest first; a room that was opened after one has none."""
+    while reset := repos.continuity_resets.that_made(host):
+        source = next((each.source_session_id for each in reset.sessions if each.session_id == session), None)
+        if source is None:
+            return
+        host, session = reset.source_host_id, source
+        yield FreshStart(
+            at=reset.created_at,
+            failure=reset.evidence.failure,
+            source_session_id=source,
+            source_host_id=host,
+            source_sandbox=reset.evidence.sandbox,
+        )
 
 
 def _safety(repos: Repos, bound: BoundRoom) -> Safety:

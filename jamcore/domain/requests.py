@@ -16,6 +16,7 @@ from jamcore.domain.clone_work import CloneWork
 from jamcore.domain.continuity import ActivationDecision, Checkpoint, CheckpointEntry, Observation
 from jamcore.domain.ownership import OverrideEvidence
 from jamcore.domain.records import Record
+from jamcore.domain.resets import FreshStart
 from jamcore.domain.safekeeping import Safety, UnsavedHost
 from jamcore.domain.sandboxes import Resources
 from jamcore.domain.sessions import Room, RuntimeHost, RuntimeSession, SessionWorkspace, Turn
@@ -201,7 +202,8 @@ class RoomView(Record):
     """A room with its live session, host and workspace, and its last turn.
 
     ``isolation`` is its engine's class, "none" for host processes. ``not_parked`` says what keeps its host's sandbox from being parked,
-    while that fails and is tried again (START-5). ``safety`` says how far its conversation is in a generation.
+    while that fails and is tried again (START-5). ``safety`` says how far its conversation is in a generation. ``fresh_starts`` are those
+    that the conversation came from, newest first.
     """
 
     room: Room
@@ -215,6 +217,7 @@ class RoomView(Record):
     last_seq: int
     not_parked: str = ""
     safety: Safety = Safety()
+    fresh_starts: tuple[FreshStart, ...] = ()
 
 
 class SessionInspection(Record):

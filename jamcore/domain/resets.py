@@ -190,6 +190,16 @@ class ContinuityView(Record):
     unfinished: UUID | None = None
 
 
+class FreshStart(Record):
+    """A fresh start that a room's conversation came from, as people see it: when, why, and where the one before it is kept."""
+
+    at: datetime
+    failure: ContinuityFailure | None
+    source_session_id: UUID
+    source_host_id: UUID
+    source_sandbox: str
+
+
 class StartFreshRequest(Record):
     """Give up the conversations of a host and start them afresh. The id is the client's; ``evidence`` is the checksum that was shown."""
 
@@ -222,6 +232,19 @@ class ResetRefusedError(RefusalError):
 
     host: str
     problem: str
+
+
+@dataclass(eq=False)
+class NotConfirmedError(RefusalError):
+    """A fresh start gives conversations up for good, and that was not confirmed; nothing was changed (CONT-9)."""
+
+    code: ClassVar[str] = "continuity.not_confirmed"
+    hint: ClassVar[str] = (
+        "`jam continuity inspect ROOM` shows what is given up. If that is what you want, repeat the command with `--confirm`."
+    )
+
+    room: str
+    evidence: str
 
 
 @dataclass(eq=False)

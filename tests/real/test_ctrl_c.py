@@ -303,7 +303,7 @@ async def test_how_the_conversation_stands_is_said_on_entry(app: Path, begin: Be
     for said, typed in (
         ("No conversation yet; the first message begins it.", "hello"),
         ("kept in generation", "/stop"),
-        ("Parked: a message, or `jam resume talk`, resumes it exactly (generation", "hello"),
+        ("Parked: a message, or `jam room resume talk`, resumes it exactly (generation", "hello"),
         ("Resumed exactly (generation", "hello"),
     ):
         terminal = begin("attach", "talk", "--history", "0")

@@ -21,4 +21,4 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
         session.output.note(f"Look at the patch: jam change show {change.id}")
         return Exit.OK
 
-    invoke(work, json=json, directory=app_directory)
+    invoke(work, json=json, directory=app_directory, room=room)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -12,18 +11,17 @@ import typer
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption
-from jamcore.cli.output import Output
-from jamcore.cli.words import SHORT_ID
-from jamcore.domain.errors import InvalidInputError
+from jamcore.cli.removal import host_of_removed, is_gone, of_room, oldest, show_plan
+from jamcore.cli.words import quoted
+from jamcore.domain.errors import InvalidInputError, JamError
 from jamcore.domain.retention import (
     REMOVED_TOGETHER,
-    CheckpointStanding,
     RemovalEvidence,
     RemovalPlan,
     RemovalQuestion,
+    RemovalRefusedError,
     RemovalRequest,
     RemovalResult,
-    Retention,
 )
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -43,6 +41,9 @@ def command(
         int | None,
         typer.Option(metavar="DAYS", min=0, max=_MOST_DAYS, help="With --room: only those that were made before so many days."),
     ] = None,
+    up_to: Annotated[
+        int | None, typer.Option(metavar="N", help="With --room: none after this generation, however far the room is meanwhile.")
+    ] = None,
     confirm: Annotated[
         str | None, typer.Option(metavar="DIGEST", help="Remove them: the digest of the plan, as this command shows it without.")
     ] = None,
@@ -51,48 +52,67 @@ def command(
 ) -> None:
     """Show what the removal of checkpoints would free, or remove them on your word.
 
-    Without `--confirm` nothing is changed. With it, the bytes that only these checkpoints need leave the disk, if the plan is still the
-    same. What others need stays, and so do the rows: `jam checkpoint ls` says when each was removed. The newest is never removed, nor one
-    that something refers to, that is damaged, or that a live session came back from.
+    Without `--confirm` nothing is changed: FREES is what leaves the disk with each, STAYS what it shares with those that stay. A plan that
+    something stands against ends with the status of a refusal. With `--confirm`, the bytes that only these checkpoints need leave the
+    disk, if the plan is still the same. What others need stays, and so do the rows: `jam checkpoint ls` says when each was removed. The
+    newest is never removed, nor one that something refers to, that is damaged, or that a live session came back from.
     """
 
     async def work(session: Session) -> Exit:
-        client, output = session.client(), session.output
-        refs = _named(checkpoints, room, limited=keep is not None or older_than is not None)
+        refs = _named(checkpoints, room, limited=any(each is not None for each in (keep, older_than, up_to)))
+        typed = shlex.join(refs)
         if room is not None:
-            standings = await client.removals.standings(room)
-            # One sandbox at a time: a fresh start leaves another one's behind, which can be named by their ids.
-            standings = tuple(each for each in standings if each.checkpoint.host_id == standings[0].checkpoint.host_id)[keep or 1 :]
-            may_go = tuple(str(each.checkpoint.id) for each in standings if _may_go(each, older_than))
-            if not may_go:
-                output.note(f"Nothing may go. What keeps each: jam checkpoint ls {shlex.quote(room)}")
-                if output.json:
-                    host = (await client.room(room)).host.id
-                    none = RemovalEvidence(host_id=host, items=(), bytes_freed=0, bytes_stay=0, bytes_copied=0)
-                    done = RemovalResult(id=session.ids.uuid(), host_id=host, checkpoints=(), bytes_freed=0)
-                    output.document(done if confirm else RemovalPlan(evidence=none, digest=""))
-                return Exit.OK
-            refs = may_go[-REMOVED_TOGETHER:]
-            if rest := len(may_go) - len(refs):
-                output.note(f"These are the {len(refs)} oldest; {rest} more may go after them: repeat the command.", "yellow")
+            chosen, rest = oldest(await session.client().removals.standings(room), keep or 1, older_than, up_to)
+            if not chosen:
+                return await _nothing_may_go(session, room, confirmed=confirm is not None)
+            refs, typed = tuple(str(each.id) for each in chosen), of_room(room, keep, older_than, up_to=chosen[0].generation)
+            if rest:
+                session.output.note(f"These are the {len(refs)} oldest; {rest} more may go after them.", "yellow")
         if confirm is None:
-            with output.ticker.during("reading what would go"):
-                plan = await client.removals.plan(RemovalQuestion(checkpoints=refs))
-            if output.json:
-                output.document(plan)
-            else:
-                _show(output, plan, _typed(checkpoints, room, keep or 1, older_than))
-            return Exit.OK
-        with output.ticker.during("removing the checkpoints"):
-            request = RemovalRequest(id=session.ids.uuid(), checkpoints=refs, confirmed=_digest(confirm))
-            done = await client.removals.remove(request)
-        if output.json:
-            output.document(done)
-        else:
-            output.line(f"{len(done.checkpoints)} removed, {done.bytes_freed} bytes freed")
-        return Exit.OK
+            return await _plan(session, refs, typed)
+        return await _remove(session, RemovalRequest(id=session.ids.uuid(), checkpoints=refs, confirmed=_digest(confirm)))
 
-    invoke(work, json=json, directory=app_directory)
+    invoke(work, json=json, directory=app_directory, room=room)
+
+
+async def _plan(session: Session, refs: tuple[str, ...], typed: str) -> Exit:
+    """Show what would go. A plan that something stands against is a refusal; that all of it went already is none."""
+    output = session.output
+    with output.ticker.during("reading what would go"):
+        plan = await session.client().removals.plan(RemovalQuestion(checkpoints=refs))
+    if output.json:
+        output.document(plan)
+    else:
+        show_plan(output, plan, typed)
+    return Exit.REFUSED if plan.evidence.blocked and not is_gone(plan.evidence) else Exit.OK
+
+
+async def _remove(session: Session, request: RemovalRequest) -> Exit:
+    output, removals = session.output, session.client().removals
+    try:
+        with output.ticker.during("removing the checkpoints"):
+            done = await removals.remove(request)
+    except JamError as error:
+        if error.code != RemovalRefusedError.code or (host := await host_of_removed(session.client(), request.checkpoints)) is None:
+            raise
+        done = RemovalResult(id=request.id, host_id=host, checkpoints=(), bytes_freed=0)
+        output.note("Their payload was removed already; nothing was changed.")
+    if output.json:
+        output.document(done)
+    else:
+        output.line(f"{len(done.checkpoints)} removed, {done.bytes_freed} bytes freed")
+    return Exit.OK
+
+
+async def _nothing_may_go(session: Session, room: str, *, confirmed: bool) -> Exit:
+    output = session.output
+    output.note(f"Nothing may go. What keeps each: jam checkpoint ls {quoted(room)}")
+    if output.json:
+        host = (await session.client().room(room)).host.id
+        none = RemovalEvidence(host_id=host, items=(), bytes_freed=0, bytes_stay=0, bytes_copied=0)
+        done = RemovalResult(id=session.ids.uuid(), host_id=host, checkpoints=(), bytes_freed=0)
+        output.document(done if confirmed else RemovalPlan(evidence=none, digest=""))
+    return Exit.OK
 
 
 def _named(checkpoints: list[str] | None, room: str | None, *, limited: bool) -> tuple[str, ...]:
@@ -104,21 +124,10 @@ def _named(checkpoints: list[str] | None, room: str | None, *, limited: bool) ->
     if (room is None) == (not checkpoints):
         raise InvalidInputError(field="CHECKPOINT", problem="name checkpoints, or a room with --room")
     if limited and room is None:
-        raise InvalidInputError(field="--room", problem="--keep and --older-than choose among a room's checkpoints: name it")
+        raise InvalidInputError(field="--room", problem="--keep, --older-than and --up-to choose among a room's: name it")
     if len(checkpoints or ()) > REMOVED_TOGETHER:
         raise InvalidInputError(field="CHECKPOINT", problem=f"at most {REMOVED_TOGETHER} are removed at once")
     return tuple(checkpoints or ())
-
-
-def _may_go(each: CheckpointStanding, days: int | None) -> bool:
-    return each.kept_because is None and (days is None or each.checkpoint.created_at < datetime.now(UTC) - timedelta(days=days))
-
-
-def _typed(checkpoints: list[str] | None, room: str | None, keep: int, older_than: int | None) -> str:
-    """Return the arguments as they were typed."""
-    if room is None:
-        return shlex.join(checkpoints or ())
-    return shlex.join(["--room", room, "--keep", str(keep), *(() if older_than is None else ("--older-than", str(older_than)))])
 
 
 def _digest(text: str) -> str:
@@ -130,18 +139,3 @@ def _digest(text: str) -> str:
     if not _DIGEST.fullmatch(digest := text.strip().lower()):
         raise InvalidInputError(field="--confirm", problem="not the plan's digest: 64 hexadecimal digits")
     return digest
-
-
-def _show(output: Output, plan: RemovalPlan, typed: str) -> None:
-    seen = plan.evidence
-    output.table(("GENERATION", "ID", "FREES", "STAYS", "KEPT"), map(_row, seen.items))
-    if seen.blocked:
-        output.note("Nothing can be removed while one of them has to stay: leave those out.", "yellow")
-        return
-    output.line(f"{seen.bytes_freed} bytes would be freed; {seen.bytes_stay} stay, because other checkpoints need them")
-    output.note(f"Remove them: jam checkpoint rm {typed} --confirm {plan.digest}")
-
-
-def _row(item: Retention) -> tuple[object, ...]:
-    kept = f"{item.blocker}: {item.detail}" if item.blocker else ""
-    return (item.generation, str(item.checkpoint_id)[:SHORT_ID], item.bytes_freed, item.bytes_stay, kept)

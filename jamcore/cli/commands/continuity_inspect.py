@@ -30,16 +30,35 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
             _show(session.output, room, view)
         return Exit.OK if view.evidence.failure is None else Exit.NOT_WELL
 
-    invoke(work, json=json, directory=app_directory)
+    invoke(work, json=json, directory=app_directory, room=room)
 
 
 def _show(output: Output, room: str, view: ContinuityView) -> None:
+    if view.evidence.failure is None:
+        _show_sound(output, quoted(room), view)
+        return
+    _show_evidence(output, view)
+    output.table(
+        ("ROOM", "FAILURE", "TURNS", "SAFE", "FILES", "A FRESH START"),
+        ((each.name, each.failure or "none", each.turns, each.captured, each.files, _GOES_ON[each.carried]) for each in view.rooms),
+    )
+    _advise(output, quoted(room), view)
+
+
+def _show_sound(output: Output, room: str, view: ContinuityView) -> None:
+    """Say that nothing is wrong, and nothing of what there is no reason for."""
+    output.line(f"Nothing is wrong: {view.meaning}", "green")
+    if not view.blocked:
+        output.note(f"Bring it back: jam room resume {room}")
+
+
+def _show_evidence(output: Output, view: ContinuityView) -> None:
     evidence = view.evidence
     row = evidence.checkpoint
     last = f"{row.id} (generation {row.generation}, {evidence.generation_state}, by {row.provider_version})" if row else "none"
     output.pairs(
         (
-            ("failure", evidence.failure or "none"),
+            ("failure", evidence.failure),
             ("which means", view.meaning),
             ("sandbox", evidence.sandbox),
             ("last checkpoint", last),
@@ -48,23 +67,14 @@ def _show(output: Output, room: str, view: ContinuityView) -> None:
             ("evidence", view.digest),
         )
     )
-    output.table(
-        ("ROOM", "FAILURE", "TURNS", "SAFE", "FILES", "A FRESH START"),
-        ((each.name, each.failure or "none", each.turns, each.captured, each.files, _GOES_ON[each.carried]) for each in view.rooms),
-    )
-    _advise(output, quoted(room), view)
 
 
 def _advise(output: Output, room: str, view: ContinuityView) -> None:
-    failure = view.evidence.failure
-    if failure is None:
-        output.note(f"Nothing keeps it from coming back. Where it is parked: jam resume {room}")
-        return
     if view.unfinished:
         output.note("A fresh start was confirmed and cut. It can only be finished:")
     else:
-        if failure is ContinuityFailure.RESUME_FAILED:
-            output.note(f"The attempt may be made again, and a success settles it: jam resume {room}")
+        if view.evidence.failure is ContinuityFailure.RESUME_FAILED:
+            output.note(f"The attempt may be made again, and a success settles it: jam room resume {room}")
         if sound := [each.name for each in view.rooms if each.failure is None and each.turns]:
             output.note(f"A fresh start gives up sound conversations too: {', '.join(sound)}", "yellow")
         output.note("A fresh start gives up the conversations above; their history stays readable, and nothing is deleted.")

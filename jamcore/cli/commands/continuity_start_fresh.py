@@ -12,7 +12,7 @@ from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
 from jamcore.cli.words import quoted
 from jamcore.domain.errors import InvalidInputError
-from jamcore.domain.resets import StartFreshRequest
+from jamcore.domain.resets import NotConfirmedError, StartFreshRequest
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -33,26 +33,27 @@ def command(
     """
 
     async def work(session: Session) -> Exit:
+        digest = _digest(evidence)
         if not confirm:
-            raise InvalidInputError(field="--confirm", problem="say it: the conversations that the evidence names are given up")
+            raise NotConfirmedError(room=room, evidence=digest)
         output = session.output
-        request = StartFreshRequest(id=session.ids.uuid(), evidence=_digest(evidence), confirm=True)
+        request = StartFreshRequest(id=session.ids.uuid(), evidence=digest, confirm=True)
         with output.ticker.during("beginning afresh"):
             done = await session.client().start_fresh(room, request)
         if output.json:
             output.document(done)
             return Exit.OK
         output.line(f"{', '.join(done.rooms)}: a new conversation in {done.sandbox}")
-        output.pairs((("kept", done.source_sandbox), ("checkpoint", done.checkpoint), ("reset", done.id)))
+        output.pairs((("kept", done.source_sandbox), ("checkpoint", done.checkpoint)))
         for name, files in zip(done.rooms, done.files, strict=True):
             output.note(f"{name}: {files}")
         if done.problem:
-            output.note(f"It is not live yet: {done.problem}. Go on with: jam resume {quoted(room)}", "yellow")
+            output.note(f"It is not live yet: {done.problem}. Go on with: jam room resume {quoted(room)}", "yellow")
         else:
             output.note(f"Say what it needs to know: jam say {quoted(room)} …")
         return Exit.OK
 
-    invoke(work, json=json, directory=app_directory)
+    invoke(work, json=json, directory=app_directory, room=room)
 
 
 def _digest(text: str) -> str:

@@ -41,7 +41,7 @@ def command(
 
         return await LiveAttached(session, client, room, history, view=view).run()
 
-    invoke(work, json=json, directory=app_directory)
+    invoke(work, json=json, directory=app_directory, room=room)
 
 
 def _drawn_on(session: Session) -> bool:

@@ -24,4 +24,4 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
             session.output.line(f"{view.room.name}: {room_state(view)}")
         return Exit.OK
 
-    invoke(work, json=json, directory=app_directory)
+    invoke(work, json=json, directory=app_directory, room=room)

@@ -33,7 +33,7 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
         session.output.note(f"Evidence: jam session inspect {quoted(view.room.name)}")
         return Exit.OK
 
-    invoke(work, json=json, directory=app_directory)
+    invoke(work, json=json, directory=app_directory, room=room)
 
 
 async def _ahead(client: JamClient, room: str, after: int) -> str:

@@ -54,7 +54,7 @@ def command(
             session.output.json_line({"turn": ended})
         return exit_of_turn(ended)
 
-    invoke(work, json=json, directory=app_directory)
+    invoke(work, json=json, directory=app_directory, room=room)
 
 
 def _message(words: list[str]) -> str:

@@ -23,4 +23,4 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
             show_turns(session.output, turns)
         return Exit.OK
 
-    invoke(work, json=json, directory=app_directory)
+    invoke(work, json=json, directory=app_directory, room=room)

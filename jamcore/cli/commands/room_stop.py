@@ -38,7 +38,7 @@ def command(
         if session.output.json:
             session.output.document(result)
             return status
-        kept = f", checkpoint {result.checkpoint.generation}" if result.checkpoint else ""
+        kept = f", generation {result.checkpoint.generation}" if result.checkpoint else ""
         session.output.line(f"{result.room.room.name}: {_OUTCOMES[result.outcome]}{kept}")
         if result.settled is not None and result.settled.settlement == "accepted":
             _show_accepted(session, result.settled)
@@ -47,7 +47,7 @@ def command(
             session.output.note(f"Bring it back: jam room resume {quoted(result.room.room.name)}")
         return status
 
-    invoke(work, json=json, directory=app_directory)
+    invoke(work, json=json, directory=app_directory, room=room)
 
 
 def _show_accepted(session: Session, settled: UnsavedHost) -> None:

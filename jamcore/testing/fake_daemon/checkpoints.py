@@ -5,7 +5,7 @@ from __future__ import annotations
 from jamcore.domain.continuity import Checkpoint, CheckpointEntry, EntryKind
 from jamcore.domain.errors import NotFoundError
 from jamcore.domain.requests import CheckpointDiff, CheckpointVerdict, CheckpointView
-from jamcore.testing.fake_daemon.records import checkpoint
+from jamcore.testing.fake_daemon.records import AT, checkpoint
 from jamcore.testing.fake_daemon.state import Part
 
 ENTRY = CheckpointEntry(path="home/sessions/a\x1b[2J.jsonl", kind=EntryKind.FILE, mode="0600", bytes=4096)
@@ -22,6 +22,8 @@ class FakeCheckpoints(Part):
     async def show(self, ref: str) -> CheckpointView:
         """See :class:`~jamcore.daemon.services.CheckpointService`."""
         await self.fake.note("checkpoint", ref)
+        if ref.startswith("gone"):
+            return CheckpointView(checkpoint=self._one(ref), entries=(), entries_total=0, removed_at=AT)
         return CheckpointView(checkpoint=self._one(ref), entries=(ENTRY,), entries_total=2)
 
     async def verify(self, ref: str) -> CheckpointVerdict:

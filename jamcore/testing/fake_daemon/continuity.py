@@ -40,6 +40,7 @@ class FakeContinuity(Part):
             meaning=MEANING[evidence.failure] if evidence.failure else "it can be brought back",
             rooms=(room,),
             can_start_fresh=evidence.failure is not None,
+            blocked="a room of it is live" if found.live else "",
         )
 
     async def start_fresh(self, ref: str, request: StartFreshRequest) -> StartFreshResult:
@@ -55,7 +56,7 @@ class FakeContinuity(Part):
             host_id=request.id,
             sandbox="jam-2",
             rooms=(found.room.name,),
-            checkpoint="what is left of it is in checkpoint 3 \x1b[2J",
+            checkpoint="what is left of it is in checkpoint 01a2 \x1b[2J",
             files=("it goes on with a copy of its files \x1b[2J",),
             live=True,
         )

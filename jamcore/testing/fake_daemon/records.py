@@ -21,6 +21,7 @@ from jamcore.domain.continuity import (
     Checkpoint,
     CheckpointReason,
     CheckpointSession,
+    ContinuityFailure,
 )
 from jamcore.domain.events import (
     RoomEvent,
@@ -33,6 +34,7 @@ from jamcore.domain.requests import (
     RoomView,
     TurnRequest,
 )
+from jamcore.domain.resets import FreshStart
 from jamcore.domain.safekeeping import CaptureTrouble, Kept, Safety, UnsavedHost
 from jamcore.domain.sessions import (
     HostState,
@@ -94,7 +96,19 @@ class Conversation:
             last_turn=turns[-1] if turns else None,
             last_seq=len(self.events),
             safety=safety(self),
+            fresh_starts=(fresh_start(self),) if self.room.name.startswith("afresh") else (),
         )
+
+
+def fresh_start(room: Conversation) -> FreshStart:
+    """Return the fresh start that a room came from which is called so."""
+    return FreshStart(
+        at=AT,
+        failure=ContinuityFailure.CORRUPT,
+        source_session_id=UUID(int=21),
+        source_host_id=room.host.id,
+        source_sandbox="jam-old",
+    )
 
 
 def checkpoint(room: Conversation) -> Checkpoint:

@@ -56,18 +56,26 @@ class FakeRemovals(Part):
 
 
 def _evidence(refs: tuple[str, ...]) -> RemovalEvidence:
-    blocked = any(ref.startswith("bad") for ref in refs)
+    """Say what a removal would free: nothing of those that are called ``bad`` or ``gone``, nor of others beside them."""
+    kept = [_KEPT.get(ref[:3]) for ref in refs]
+    blocked = any(kept)
     items = [
         Retention(
             checkpoint_id=UUID(int=100 + number),
             generation=number + 1,
-            blocker=Blocker.CORRUPT if ref.startswith("bad") else None,
-            detail="its pack is gone \x1b[2J" if ref.startswith("bad") else "",
+            blocker=because[0] if because else None,
+            detail=because[1] if because else "",
             bytes_freed=0 if blocked else 4096,
             bytes_stay=0 if blocked else 1024,
         )
-        for number, ref in enumerate(refs)
+        for number, because in enumerate(kept)
     ]
     freed = sum(item.bytes_freed for item in items)
     stay = sum(item.bytes_stay for item in items)
     return RemovalEvidence(host_id=HOST, items=tuple(items), bytes_freed=freed, bytes_stay=stay, bytes_copied=stay)
+
+
+_KEPT = {
+    "bad": (Blocker.CORRUPT, "its pack is gone \x1b[2J"),
+    "gon": (Blocker.REMOVED, "its payload was removed on 2026-01-02"),
+}

@@ -13,13 +13,12 @@ from jamcore.domain.cells import (
     UnknownProviderError,
 )
 from jamcore.domain.continuity import (
-    Activation,
-    ActivationDecision,
     ActivationEvidence,
     ContinuityRefusedError,
     Observation,
     ObservationOutcome,
     ResumeSource,
+    decide_activation,
 )
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.events import (
@@ -51,6 +50,8 @@ from jamcore.testing.fake_daemon.records import (
     unsaved,
 )
 from jamcore.testing.fake_daemon.state import Part
+
+DAMAGE = "a block of it is damaged"
 
 
 class FakeRooms(Part):
@@ -138,7 +139,7 @@ class FakeRooms(Part):
         if room.unsaved is not None:
             raise HostUnsavedError(rooms=room.room.name, problem=room.unsaved.problem, failed_at=AT.isoformat())
         if room.room.name == "lost":
-            raise ContinuityRefusedError(session=str(room.session.id), failure="corrupt", detail="digest differs")
+            raise ContinuityRefusedError(session=str(room.session.id), failure="corrupt", detail=DAMAGE, room=room.room.name)
         if not room.live:
             room.live = True
             room.emit(None, SessionNotice(code="session.live", detail="jam-x"))
@@ -149,15 +150,17 @@ class FakeRooms(Part):
     async def inspect(self, ref: str) -> SessionInspection:
         await self.fake.note("inspect", ref)
         room = self.fake.find(ref)
+        lost = room.room.name.startswith("lost")
         evidence = ActivationEvidence(
             provider_identity="thread-1",
             checkpoint_id=UUID(int=5),
-            generation_state="verified",
+            generation_state="corrupt" if lost else "verified",
             session_captured=True,
             captured_identity="thread-1",
             version_compatible=True,
             captured_version="0.163.0",
             current_version="0.163.0",
+            problem=f"{DAMAGE} \x1b[2J" if lost else "",
         )
         observation = Observation(
             id=UUID(int=6),
@@ -172,9 +175,9 @@ class FakeRooms(Part):
         )
         return SessionInspection(
             room=room.view(),
-            decision=ActivationDecision(outcome=Activation.EXACT_RESUME, failure=None, evidence=evidence),
+            decision=decide_activation(evidence),
             checkpoints=(checkpoint(room),),
-            observations=(observation,),
+            observations=() if lost else (observation,),
             turns=tuple(room.turns.values()),
         )
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
 from jamcore.cli.exits import Exit
-from jamcore.domain.retention import REMOVED_TOGETHER
+from jamcore.cli.removal import of_room, oldest
+from jamcore.domain.requests import RoomRequest
+from jamcore.domain.retention import REMOVED_TOGETHER, Blocker, CheckpointStanding
+from jamcore.testing.fake_daemon.records import checkpoint, conversation_of
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Jam
 
 pytestmark = pytest.mark.guarantee("WS-9")
+
+LEFT = "Nothing is left to remove of what was named, and nothing was changed.\n"
 
 
 def test_the_plan_is_shown_and_its_digest_confirms(jam: Jam) -> None:
@@ -22,6 +28,8 @@ def test_the_plan_is_shown_and_its_digest_confirms(jam: Jam) -> None:
     shown = jam("checkpoint", "rm", "0123abcd", "0123abce")
     assert shown.status == Exit.OK
     assert "8192 bytes would be freed; 2048 stay" in shown.out
+    assert "2048 bytes that others need are copied first" in shown.out
+    assert "FREES leaves the disk" in shown.err
     assert f"jam checkpoint rm 0123abcd 0123abce --confirm {plan['digest']}" in shown.err
     done = jam("checkpoint", "rm", "0123abcd", "0123abce", "--confirm", plan["digest"])
     assert (done.status, done.out) == (Exit.OK, "2 removed, 8192 bytes freed\n")
@@ -29,15 +37,32 @@ def test_the_plan_is_shown_and_its_digest_confirms(jam: Jam) -> None:
 
 
 def test_what_stands_against_it_is_shown_and_another_plan_is_refused(jam: Jam) -> None:
-    """One that has to stay is named with its reason, and no digest is offered; an old digest, or none at all, removes nothing."""
+    """One that has to stay is named with its reason, and no digest is offered: a refusal; an old digest, or none, removes nothing."""
     shown = jam("checkpoint", "rm", "0123abcd", "bad-one")
+    assert shown.status == Exit.REFUSED
     assert "corrupt: its pack is gone \\x1b[2J" in shown.out
     assert "--confirm" not in shown.err
-    assert jam("checkpoint", "rm", "bad-one", "--json").json["digest"] == ""
+    assert "jam checkpoint rm 00000000-0000-0000-0000-000000000064\n" in shown.err, "the same without what has to stay"
+    told = jam("checkpoint", "rm", "bad-one", "--json")
+    assert (told.status, told.json["digest"]) == (Exit.REFUSED, "")
     assert jam("checkpoint", "rm", "0123abcd", "--confirm", "a" * 64).status == Exit.REFUSED
     assert jam("checkpoint", "rm", "0123abcd", "--confirm", "yes").status == Exit.REFUSED
     assert jam("checkpoint", "rm").status == Exit.REFUSED
     assert jam("checkpoint", "rm", "0123abcd", "--room", "r").status == Exit.REFUSED
+
+
+def test_what_was_removed_already_is_no_refusal(jam: Jam) -> None:
+    """Nothing changes, as with an exact retry, and it is said; beside one that is there it has to be left out."""
+    assert jam("room", "new", "codex", "--name", "has-some").status == Exit.OK
+    shown = jam("checkpoint", "rm", "gone-one")
+    assert (shown.status, shown.err) == (Exit.OK, "reading what would go …\n" + LEFT)
+    assert "removed: its payload was removed on 2026-01-02" in shown.out
+    again = jam("checkpoint", "rm", "gone-one", "gone-two", "--confirm", "a" * 64)
+    assert (again.status, again.out) == (Exit.OK, "0 removed, 0 bytes freed\n")
+    assert "removed already; nothing was changed" in again.err
+    assert jam("checkpoint", "rm", "gone-one", "--confirm", "a" * 64, "--json").json["checkpoints"] == []
+    assert jam("checkpoint", "rm", "gone-one", "0123abcd").status == Exit.REFUSED
+    assert jam("checkpoint", "rm", "gone-one", "0123abcd", "--confirm", "a" * 64).status == Exit.REFUSED
 
 
 def test_all_that_may_go_of_a_room(jam: Jam) -> None:
@@ -47,16 +72,37 @@ def test_all_that_may_go_of_a_room(jam: Jam) -> None:
     assert [row[-1].split(" on ")[0] for row in rows] == ["newest", "", "payload removed"]
     plan = jam("checkpoint", "rm", "--room", "many", "--json").json
     assert len(plan["evidence"]["items"]) == 1
-    assert f"jam checkpoint rm --room many --keep 1 --confirm {plan['digest']}" in jam("checkpoint", "rm", "--room", "many").err
+    for typed in ((), ("--keep", "1"), ("--older-than", "1")):
+        words = ("checkpoint", "rm", "--room", "many", *typed)
+        assert f"jam {' '.join(words)} --up-to 1 --confirm {plan['digest']}" in jam(*words).err, "what was typed, and where it ends"
+    assert "Nothing may go" in jam("checkpoint", "rm", "--room", "many", "--up-to", "0").err
     assert "Nothing may go" in jam("checkpoint", "rm", "--room", "many", "--keep", "2").err
     assert "Nothing may go" in jam("checkpoint", "rm", "--room", "many", "--older-than", "100000").err
+
+
+def test_the_command_that_was_shown_is_true_while_the_room_goes_on() -> None:
+    """A checkpoint that was made meanwhile pushes another one out of the newest; what was chosen stays the same."""
+    room = conversation_of(RoomRequest(id=UUID(int=1), name="r", provider="codex"))
+
+    def standings(newest: int) -> list[CheckpointStanding]:
+        rows = [checkpoint(room).model_copy(update={"id": UUID(int=n), "generation": n}) for n in range(newest, 0, -1)]
+        return [
+            CheckpointStanding(checkpoint=rows[0], kept_because=Blocker.NEWEST),
+            *(CheckpointStanding(checkpoint=r) for r in rows[1:]),
+        ]
+
+    chosen, rest = oldest(standings(5), 2, None, None)
+    assert ([each.generation for each in chosen], rest) == ([3, 2, 1], 0)
+    assert of_room("r", 2, None, up_to=chosen[0].generation) == "--room r --keep 2 --up-to 3"
+    assert oldest(standings(6), 2, None, None) != (chosen, rest)
+    assert oldest(standings(6), 2, None, 3) == (chosen, rest)
 
 
 def test_a_room_with_more_than_go_at_once_loses_its_oldest_first(jam: Jam) -> None:
     """What one removal can hold, and the rest is named; more that are named by hand are refused as a wrong argument."""
     assert jam("room", "new", "codex", "--name", "many-old").status == Exit.OK
     shown = jam("checkpoint", "rm", "--room", "many-old")
-    assert (shown.status, len(shown.out.splitlines())) == (Exit.OK, REMOVED_TOGETHER + 1)
+    assert (shown.status, len(shown.out.splitlines())) == (Exit.OK, REMOVED_TOGETHER + 2)
     assert f"These are the {REMOVED_TOGETHER} oldest; 5 more may go after them" in shown.err
     by_hand = jam("checkpoint", "rm", *("0123abcd" for _ in range(REMOVED_TOGETHER + 1)), "--json")
     assert (by_hand.status, by_hand.json["error"]["code"]) == (Exit.REFUSED, "input.invalid")
@@ -74,7 +120,7 @@ def test_nothing_that_may_go_is_a_document_too(jam: Jam, words: tuple[str, ...])
 
 def test_what_chooses_among_a_rooms_checkpoints_needs_the_room(jam: Jam) -> None:
     """Nothing that was typed is passed over in silence, and an age that no calendar has is a wrong argument."""
-    for words in (("--keep", "3"), ("--older-than", "30")):
+    for words in (("--keep", "3"), ("--older-than", "30"), ("--up-to", "3")):
         assert "input.invalid" in jam("checkpoint", "rm", "0123abcd", *words).err
     assert jam("checkpoint", "rm", "--room", "r", "--older-than", "99999999999999").status == Exit.USAGE
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tests.unit.cli.conftest import Jam
 
 Stdin = Callable[[str], None]
+CLI_PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
 
 
 @pytest.fixture
@@ -175,6 +176,7 @@ def test_checkpoints_are_looked_at(jam: Jam, room: str) -> None:
     damaged = jam("checkpoint", "verify", "bad-one")
     assert damaged.status == Exit.NOT_WELL
     assert "its pack is gone \\x1b[2J" in damaged.out
+    assert "jam continuity inspect ROOM" not in damaged.err, "the name of a room of its sandbox"
     assert jam("checkpoint", "verify", "bad-one", "--json").json["sound"] is False
     assert [line[0] for line in jam("checkpoint", "diff", row[1], row[1]).out.splitlines()] == ["+", "~"]
     assert jam("checkpoint", "show", "nobody").status == Exit.REFUSED
@@ -233,7 +235,7 @@ def test_words_that_no_request_holds_are_refused_by_their_name(jam: Jam, room: s
 
 def test_a_room_is_parked_and_brought_back(jam: Jam, room: str) -> None:
     """With the checkpoint that was made, and the state afterwards."""
-    assert jam("room", "stop", room).out == f"{room}: parked, checkpoint 2\n"
+    assert jam("room", "stop", room).out == f"{room}: parked, generation 2\n"
     assert "parked" in jam("ls").out
     assert jam("room", "stop", room, "--json").json["outcome"] == "already-parked"
     assert "state\tlive" in jam("room", "resume", room).out
@@ -246,7 +248,10 @@ def test_a_conversation_that_cannot_come_back_is_refused(jam: Jam) -> None:
     assert refused.status == Exit.REFUSED
     assert "jam: The exact conversation cannot be brought back, so nothing was started (continuity.refused)" in refused.err
     assert "  failure: corrupt" in refused.err
-    assert "  hint: Nothing was changed or deleted. `jam continuity inspect ROOM` shows" in refused.err
+    assert "how to go on with a new conversation: jam continuity inspect lost\n" in refused.err
+    shown = [line[4:] for line in CLI_PAGE.read_text().splitlines() if line.startswith(("    jam: ", "      "))]
+    assert [line.partition(":")[0] for line in refused.err.splitlines()[1:]] == [line.partition(":")[0] for line in shown]
+    assert (shown[0], shown[-1]) == (refused.err.splitlines()[1], refused.err.splitlines()[-1]), "as its page says"
     error = jam("room", "resume", "lost", "--json").json["error"]
     assert (error["code"], error["context"]["failure"]) == ("continuity.refused", "corrupt")
 
@@ -254,10 +259,27 @@ def test_a_conversation_that_cannot_come_back_is_refused(jam: Jam) -> None:
 def test_the_evidence(jam: Jam, room: str) -> None:
     """The decision that would be taken, checkpoints, resumes and turns."""
     shown = jam("session", "inspect", room)
-    assert "Its last start was decided to be: exact-resume" in shown.out
+    assert "Its last start was decided to be: an exact resume" in shown.out
     assert "What would be decided now: jam continuity inspect" in shown.err
     assert "succeeded\tgeneration\tthread-1\tthread-1" in shown.out
     assert jam("session", "inspect", room, "--json").json["checkpoints"][0]["generation"] == 2
+
+
+@pytest.mark.guarantee("CONT-7", "SEC-3")
+def test_the_evidence_of_a_refusal_names_its_kind(jam: Jam) -> None:
+    """Damaged is not missing, though one outcome stands for both; what was not done yet has no heading."""
+    jam("room", "new", "codex", "--name", "lost-too")
+    shown = jam("session", "inspect", "lost-too").out
+    assert "Its last start was refused: the last checkpoint is damaged (corrupt)\na block of it is damaged \\x1b[2J\n" in shown
+    assert "Resumes" not in shown
+
+
+@pytest.mark.guarantee("WS-9")
+def test_the_evidence_tells_removed_checkpoints_from_whole_ones(jam: Jam) -> None:
+    """Newest first, each with what keeps it or that it went."""
+    jam("room", "new", "codex", "--name", "many-seen")
+    rows = [line.split("\t") for line in jam("session", "inspect", "many-seen").out.splitlines() if "\tbefore-stop\t" in line]
+    assert [(row[0], row[-1].split(" on ")[0]) for row in rows] == [("2", "newest"), ("1", ""), ("0", "payload removed")]
 
 
 def test_the_doctor(jam: Jam) -> None:
@@ -346,7 +368,7 @@ def test_what_had_nothing_to_do_says_so(jam: Jam, room: str) -> None:
     jam("say", room, "wait", "--detach")
     assert "nothing" not in jam("room", "interrupt", room).out
     jam("room", "stop", room)
-    assert jam("room", "stop", room).out == f"{room}: was parked already, checkpoint 2\n"
+    assert jam("room", "stop", room).out == f"{room}: was parked already, generation 2\n"
 
 
 @pytest.mark.parametrize(

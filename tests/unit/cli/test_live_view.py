@@ -325,7 +325,7 @@ def test_how_the_conversation_stands_is_said() -> None:
     assert standing(inspection(generations=0))[0] == "The conversation has begun; no checkpoint of it yet."
     assert standing(inspection(live=True))[0] == "Live since it began; kept in generation 1."
     assert standing(inspection(live=True, outcome=well, generations=3))[0] == "Resumed exactly (generation 3: restored from it)."
-    assert "`jam resume r`, resumes it exactly (generation 2)" in standing(inspection(generations=2))[0]
+    assert "`jam room resume r`, resumes it exactly (generation 2)" in standing(inspection(generations=2))[0]
     for refused in (inspection(failure=ContinuityFailure.CORRUPT), inspection(outcome=badly)):
         text, style = standing(refused)
         assert style == "red"
