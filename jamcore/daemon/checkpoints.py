@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from anyio import to_thread
 
@@ -13,7 +15,7 @@ from jamcore.continuity.generations.looking import Look, differing, shown
 from jamcore.continuity.generations.publish import Generations
 from jamcore.daemon.views import bound_room
 from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError
-from jamcore.domain.errors import InvalidInputError, JamError
+from jamcore.domain.errors import JamError, RefusalError
 from jamcore.domain.requests import CheckpointDiff, CheckpointVerdict, CheckpointView
 from jamcore.domain.retention import PayloadRemovedError
 from jamcore.store import Repos, Store
@@ -21,6 +23,21 @@ from jamcore.system.files import Files
 
 SHOWN_ENTRIES = 5000
 """How many entries of a generation one answer lists; the counts are of all."""
+
+
+@dataclass(eq=False)
+class CheckpointsApartError(RefusalError):
+    """Two checkpoints of different sandboxes have nothing in common that could be compared."""
+
+    code: ClassVar[str] = "continuity.checkpoints_apart"
+    hint: ClassVar[str] = (
+        "Compare two of one sandbox: `jam checkpoint ls ROOM` lists those that a fresh start left apart from the others."
+    )
+
+    older: str
+    newer: str
+    problem: str
+    room: str
 
 
 class Checkpoints:
@@ -71,19 +88,20 @@ class Checkpoints:
         """Return what lies between two generations of one host.
 
         Raises:
-            InvalidInputError: They are of two hosts.
+            CheckpointsApartError: They are of two hosts.
             PayloadRemovedError: What one of them held was removed.
             CheckpointCorruptError: What lists their files is missing or damaged.
         """
         one, two = await self._held(older), await self._held(newer)
         if one.host_id != two.host_id:
-            raise InvalidInputError(field="newer", problem="the two are of different rooms' hosts")
+            raise await self._store.read(partial(_apart, one, two))
         return await to_thread.run_sync(self._diff, one, two)
 
     async def _held(self, ref: str) -> Checkpoint:
         checkpoint, removed_at = await self._store.read(partial(_found, ref))
         if removed_at is not None:
-            raise PayloadRemovedError(checkpoint=str(checkpoint.id), removed_at=f"{removed_at:%Y-%m-%d}")
+            room = await self._store.read(partial(_room_of, checkpoint))
+            raise PayloadRemovedError(checkpoint=str(checkpoint.id), removed_at=f"{removed_at:%Y-%m-%d}", room=room)
         return checkpoint
 
     def _diff(self, one: Checkpoint, two: Checkpoint) -> CheckpointDiff:
@@ -101,6 +119,23 @@ class Checkpoints:
 
     def _look(self) -> Look:
         return Look(Generations(self._app, files=self._files))
+
+
+def _apart(one: Checkpoint, two: Checkpoint, repos: Repos) -> CheckpointsApartError:
+    lineages = [repos.continuity_resets.lineage(each.host_id) for each in (one, two)]
+    related = one.host_id in lineages[1] or two.host_id in lineages[0]
+    return CheckpointsApartError(
+        older=str(one.id),
+        newer=str(two.id),
+        problem="a fresh start lies between them: they are of two conversations" if related else "they are of different rooms",
+        room=_room_of(two, repos),
+    )
+
+
+def _room_of(checkpoint: Checkpoint, repos: Repos) -> str:
+    """Return the name of a room whose conversation the checkpoint holds; empty for one that holds none."""
+    held = next(iter(checkpoint.sessions), None)
+    return repos.rooms.get(repos.bindings.of_session(held.session_id).room_id).name if held else ""
 
 
 def _found(ref: str, repos: Repos) -> tuple[Checkpoint, datetime | None]:

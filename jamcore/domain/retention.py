@@ -166,3 +166,4 @@ class PayloadRemovedError(RefusalError):
 
     checkpoint: str
     removed_at: str
+    room: str = ""

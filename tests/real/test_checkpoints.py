@@ -34,8 +34,9 @@ async def test_listed_shown_compared_and_verified(client: JamClient, app: Path, 
     other = await client.create_room(managed("codex", model.base_url))
     await ask(client, other, "hello")
     theirs = (await client.checkpoints(str(other.room.id)))[0]
-    with refused("input.invalid"):
+    with refused("continuity.checkpoints_apart") as apart:
         await client.diff_checkpoints(str(theirs.id), str(newest.id))
+    assert apart.value.context()["problem"] == "they are of different rooms"
 
     pack = app / layout.packs(room.host.id) / f"{newest.id}.pack"
     data = bytearray(pack.read_bytes())

@@ -54,7 +54,8 @@ async def test_a_lost_conversation_is_begun_afresh_over_the_same_files(
     assert (await ask(client, room, "Write the file")).state is TurnState.CAPTURED
     await client.stop(NAME)
     sound = program(app, "continuity", "inspect", NAME)
-    assert (sound.status, "none" in sound.out) == (0, True)
+    assert (sound.status, sound.out) == (0, "Nothing is wrong: every conversation of this host can be brought back\n")
+    assert "jam room resume 'my work'" in sound.err
     corrupt(app, room)
     before = files_of(app / layout.host_root(room.host.id))
 
@@ -88,8 +89,18 @@ async def test_a_lost_conversation_is_begun_afresh_over_the_same_files(
     after = files_of(app / layout.host_root(room.host.id))
     assert {path: data for path, data in after.items() if path in before} == before
     assert [line for line in program(app, "host", "ls").out.splitlines() if room.host.sandbox in line and "archived" in line]
-    listed = [each["checkpoint"]["host_id"] for each in program(app, "checkpoint", "ls", NAME, "--json").json]
-    assert list(dict.fromkeys(listed)) == [str(now.host.id), str(room.host.id)], "what was left can be found, behind what is"
+    listed = [each["checkpoint"] for each in program(app, "checkpoint", "ls", NAME, "--json").json]
+    hosts = list(dict.fromkeys(each["host_id"] for each in listed))
+    assert hosts == [str(now.host.id), str(room.host.id)], "what was left can be found, behind what is"
+    apart = program(app, "checkpoint", "diff", listed[-1]["id"], listed[0]["id"])
+    assert (apart.status, "a fresh start lies between them" in apart.err) == (3, True)
+    assert "`jam checkpoint ls 'my work'`" in apart.err
+    for words in (("room", "show"), ("session", "inspect")):
+        said = program(app, *words, NAME).out
+        assert (
+            f"the last checkpoint is damaged (corrupt); the old one is kept as session {room.session.id} in {room.host.sandbox}"
+            in said
+        )
     await client.stop(NAME)
     assert (await client.resume(NAME)).live
     assert (await ask(client, now, "And now?")).state is TurnState.CAPTURED
