@@ -62,6 +62,15 @@ from jamcore.workspace.provision import Provisioner
 
 
 @dataclass(frozen=True, slots=True)
+class _Journaled:
+    """The journal, who runs its actions, and the kinds that there are."""
+
+    journal: StoreJournal
+    runner: Runner
+    actions: ActionRegistry
+
+
+@dataclass(frozen=True, slots=True)
 class _Foundations:
     """What everything else stands on: the store, what was installed, and the app directory's own parts."""
 
@@ -74,6 +83,7 @@ class _Foundations:
     feed: RoomFeed
     work_trees: WorkTrees
     provisioner: SessionProvisioner
+    journaled: _Journaled
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +94,6 @@ class _Living:
     gate: StopGate
     hosts: HostWorkers
     pool: WorkerPool
-
-
-@dataclass(frozen=True, slots=True)
-class _Journaled:
-    """The journal, who runs its actions, and the kinds that there are."""
-
-    journal: StoreJournal
-    runner: Runner
-    actions: ActionRegistry
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
     async with AsyncExitStack() as stack:
         base = await _lay_foundations(stack, options)
         live = await _bring_to_life(stack, options, base)
-        journaled = _Journaled(journal := StoreJournal(base.store), Runner(journal, options.crash), ActionRegistry())
+        journaled = base.journaled
         inventory = _inventory(options, base)
         status = _status(options, base, live, journaled, inventory)
         live.tasks.start_soon(_end_at_once, status, live.pool)
@@ -156,6 +157,11 @@ async def _lay_foundations(stack: AsyncExitStack, options: DaemonOptions) -> _Fo
         )
     )
     plugins = await _plugins(options)
+    journaled = _Journaled(journal := StoreJournal(store), Runner(journal, options.crash), ActionRegistry())
+    provisioner = SessionProvisioner(
+        store=store, layout=Provisioner(options.app, files=options.files), runner=journaled.runner, ids=options.ids
+    )
+    journaled.actions.register(provisioner.action)
     return _Foundations(
         identity=identity,
         store=store,
@@ -165,9 +171,8 @@ async def _lay_foundations(stack: AsyncExitStack, options: DaemonOptions) -> _Fo
         toolchains=Toolchains(options.app, files=options.files, wheel_directory=options.wheel_directory),
         feed=RoomFeed(store),
         work_trees=WorkTrees(app=options.app, files=options.files),
-        provisioner=SessionProvisioner(
-            store=store, layout=Provisioner(options.app, files=options.files), clock=options.clock, ids=options.ids
-        ),
+        provisioner=provisioner,
+        journaled=journaled,
     )
 
 
@@ -310,7 +315,6 @@ def _recovery(options: DaemonOptions, base: _Foundations, live: _Living, journal
         store=base.store,
         engines=base.engines,
         hosts=live.hosts,
-        provisioner=base.provisioner,
         runs=work.runs,
         deletions=partial(journaled.actions.replay, journaled.journal, journaled.runner, only=DELETION),
         resets=partial(journaled.actions.replay, journaled.journal, journaled.runner, only=RESET),

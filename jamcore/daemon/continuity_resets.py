@@ -188,7 +188,7 @@ class ContinuityResets:
         """See :class:`~jamcore.continuity.resets.action.ResetSources`."""
         reset = intent.planned()
         said = {each.room_id: f"{files}; {intent.checkpoint}" for each, files in zip(reset.sessions, intent.files, strict=True)}
-        work = partial(apply_reset, reset=reset, said=said, now=self._clock.now(), fence=self._store.fence)
+        work = partial(apply_reset, reset=reset, said=said, fence=self._store.fence)
         for room in await self._store.transact(work):
             self._feed.announce(room)
 
@@ -202,7 +202,7 @@ class ContinuityResets:
             bound = bound_room(repos, room)
             known = repos.continuity_resets.find_id(request.id) or repos.continuity_resets.of_source(bound.host.id)
             if known is None:
-                return _Asked(request.id, bound.host, room.id, begun=repos.journal.knows(request.id))
+                return _Asked(request.id, bound.host, room.id, begun=repos.operations.knows(request.id))
             if known.confirmed != request.evidence or room.id not in {each.room_id for each in known.sessions}:
                 raise ConflictError(kind="continuity reset", ref=str(known.id), problem="it was confirmed for something else")
             return _Asked(known.id, repos.hosts.get(known.source_host_id), room.id, begun=True)

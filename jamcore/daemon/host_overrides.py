@@ -89,7 +89,7 @@ class HostOverrides:
         intent = OverrideIntent(
             id=request.id, host_id=host.id, sandbox=host.sandbox, confirmed=request.confirmed, discard_work=request.discard_work
         )
-        known = await self._store.read(lambda repos: repos.journal.knows(request.id))
+        known = await self._store.read(lambda repos: repos.operations.knows(request.id))
         if not known:
             await self.require_free(host.id)  # whoever brings it up now is not waited for
         async with self._kept_down(host.id):

@@ -17,7 +17,6 @@ from jamcore.daemon.sweep import sweep
 from jamcore.domain.approvals import Approval, ApprovalState, DecidedBy
 from jamcore.domain.events import IN_DOUBT, ApprovalDecided, SessionNotice, TurnStateChanged
 from jamcore.domain.sessions import HostState, SessionState, TurnState
-from jamcore.runtime.provision import SessionProvisioner
 from jamcore.sandbox.records import OwnerRecords
 from jamcore.store import Repos, Store
 
@@ -32,7 +31,6 @@ class Recovery:
         store: Store,
         engines: EngineHouse,
         hosts: HostWorkers,
-        provisioner: SessionProvisioner,
         runs: Runs,
         deletions: Callable[[], Awaitable[Problems]],
         resets: Callable[[], Awaitable[Problems]],
@@ -42,7 +40,6 @@ class Recovery:
         self._store = store
         self._engines = engines
         self._hosts = hosts
-        self._provisioner = provisioner
         self._runs = runs
         self._deletions = deletions
         self._resets = resets
@@ -57,7 +54,7 @@ class Recovery:
             self._interrupted_writes,
             self._deletions,
             self._resets,
-            self._workspaces,
+            self._unfinished,
             self._unfinished_runs,
         )
         return tuple(StartStep(name, body) for name, body in zip(ORDER, bodies, strict=True))
@@ -83,11 +80,6 @@ class Recovery:
     async def _publications(self) -> Problems:
         """Record generations that were complete and had no row, drop packs that were not (CONT-4)."""
         return await each(await self._store.read(lambda repos: repos.hosts.ids()), self._hosts.broker.repair)
-
-    async def _workspaces(self) -> Problems:
-        """Finish provisions, then every journaled action that was cut."""
-        provisions = await each(await self._provisioner.unfinished(), self._provisioner.provision)
-        return (*provisions, *await self._unfinished())
 
     async def _interrupted_writes(self) -> Problems:
         """Remove temporary files and half-made packages; what is built again is built anew."""

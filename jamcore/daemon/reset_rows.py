@@ -8,7 +8,6 @@ from uuid import UUID
 
 from jamcore.domain.events import SessionNotice, TurnStateChanged
 from jamcore.domain.host_native import HostNativeWorkspace
-from jamcore.domain.operations import Operation, OperationKind, OperationState
 from jamcore.domain.plan import Plan
 from jamcore.domain.resets import MEANING, ContinuityReset, ResetRefusedError, SessionReplacement
 from jamcore.domain.sessions import (
@@ -19,6 +18,7 @@ from jamcore.domain.sessions import (
     TurnState,
     WorkspaceState,
 )
+from jamcore.runtime.provision import ProvisionIntent, begin_provision
 from jamcore.sandbox.planning import session_directory
 from jamcore.store import Repos
 from jamcore.store.repos import Fence
@@ -54,7 +54,7 @@ def cut_turns(repos: Repos, reset: ContinuityReset, now: datetime) -> tuple[UUID
     return tuple(told)
 
 
-def apply_reset(repos: Repos, reset: ContinuityReset, said: Mapping[UUID, str], *, now: datetime, fence: Fence) -> tuple[UUID, ...]:
+def apply_reset(repos: Repos, reset: ContinuityReset, said: Mapping[UUID, str], *, fence: Fence) -> tuple[UUID, ...]:
     """Move every room of the source to its new session and archive the source, all or nothing; return the rooms that were told.
 
     The archived source is the mark that it was done. It is written before the new host only because an agent has one Shared host (SHARE-1).
@@ -63,7 +63,6 @@ def apply_reset(repos: Repos, reset: ContinuityReset, said: Mapping[UUID, str], 
         repos: The transaction.
         reset: The record.
         said: What each room is told of its files and of the last checkpoint.
-        now: The time.
         fence: Who owns the new rows.
     """
     source = repos.hosts.get(reset.source_host_id)
@@ -91,7 +90,7 @@ def apply_reset(repos: Repos, reset: ContinuityReset, said: Mapping[UUID, str], 
         )
     )
     for each in reset.sessions:
-        _replace(repos, reset, each, fence=fence, now=now)
+        _replace(repos, reset, each)
         repos.events.append(
             each.room_id, None, [SessionNotice(code=RESET, detail=_notice(reset, each, said.get(each.room_id, "")))]
         )
@@ -109,7 +108,7 @@ def _retire(repos: Repos, each: SessionReplacement) -> None:
     repos.bindings.release(each.source_binding_id)
 
 
-def _replace(repos: Repos, reset: ContinuityReset, each: SessionReplacement, *, fence: Fence, now: datetime) -> None:
+def _replace(repos: Repos, reset: ContinuityReset, each: SessionReplacement) -> None:
     old = repos.sessions.get(each.source_session_id)
     workspace = repos.workspaces.get(each.source_workspace_id)
     native = repos.host_native.of_session(each.source_session_id)
@@ -138,20 +137,9 @@ def _replace(repos: Repos, reset: ContinuityReset, each: SessionReplacement, *, 
             )
         )
     repos.bindings.insert(Binding(id=each.binding_id, room_id=each.room_id, session_id=each.session_id, live=True))
-    repos.operations.upsert(
-        Operation(
-            id=each.operation_id,
-            workspace_id=each.workspace_id,
-            host_id=reset.host_id,
-            session_id=each.session_id,
-            kind=OperationKind.PROVISION,
-            state=OperationState.RUNNING,
-            result="",
-            daemon_id=fence.daemon_id,
-            fence_epoch=fence.epoch,
-            started_at=now,
-            ended_at=None,
-        )
+    begin_provision(
+        repos,
+        ProvisionIntent(id=each.operation_id, host_id=reset.host_id, session_id=each.session_id, workspace_id=each.workspace_id),
     )
 
 

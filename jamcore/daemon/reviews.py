@@ -159,7 +159,7 @@ class Reviews:
             return self._again(judged.decision, request.id, Verdict.ACCEPTED)
         await self._require_none_begun(judged.change.id, but=request.id)
         intent = await self._intent(judged, request)
-        if not await self._store.read(lambda repos: repos.journal.knows(request.id)):
+        if not await self._store.read(lambda repos: repos.operations.knows(request.id)):
             await self._require_fitting(intent)  # one that was begun may have moved the branch itself
         return decision_of(await self._runner.run(self._action, request.id, intent))
 
@@ -172,7 +172,7 @@ class Reviews:
 
     async def _require_none_begun(self, change: UUID, *, but: UUID) -> None:
         """Refuse another verdict while an acceptance that failed half way is to be finished: it may be on a branch already."""
-        begun = await self._store.read(lambda repos: repos.journal.running())
+        begun = await self._store.read(lambda repos: repos.operations.running())
         for identifier, kind, initial in begun:
             if kind == KIND and identifier != but and read_record(self._action, identifier, initial).change_id == change:
                 problem = f"its acceptance {identifier} was begun; repeating that one, or the daemon's next start, ends it"

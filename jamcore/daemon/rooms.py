@@ -101,7 +101,7 @@ class Rooms:
                 allocation = await self._allocator.allocate(resolved)
                 if resolved.engine.isolation is Isolation.NONE:
                     await self._feed.append(allocation.room.id, None, [NOT_ISOLATED])
-                await self._provisioner.provision(allocation.operation.id)
+                await self._provisioner.provision(allocation.provision)
         return await self.resume(str(request.id))
 
     async def list(self) -> tuple[RoomView, ...]:

@@ -1,10 +1,9 @@
-"""Journaled work on a workspace: kinds, states, and what a restart does with each kind (WS-2, START-2)."""
+"""Journaled operations: what each is about, its states, and what a restart does with a step that was cut (WS-2, WS-3, START-2)."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Annotated
 from uuid import UUID
 
@@ -14,15 +13,8 @@ from jamcore.domain.records import Record
 from jamcore.domain.transitions import TransitionTable
 
 
-class OperationKind(StrEnum):
-    """What is done. A kind without a row in :data:`ON_RESTART` cannot exist (START-6)."""
-
-    PROVISION = "provision"
-    RECONCILE = "reconcile"
-
-
 class OperationState(StrEnum):
-    """Exactly six arrows; terminal is terminal (WS-2)."""
+    """Exactly six arrows; terminal is terminal (WS-2). Pending: accepted, and nothing of what it will remove is touched yet."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -42,34 +34,75 @@ OPERATION = TransitionTable(
         _S.CANCELLED: frozenset(),
     },
 )
+UNFINISHED = tuple(state for state in OperationState if not OPERATION.is_terminal(state))
+"""The states that a start goes on with."""
 
 
 class OnRestart(StrEnum):
-    """What start-up does with work that was running (START-2)."""
+    """What a restart does with a step that was begun and not recorded (START-2)."""
 
     REPLAY = "replay"
     OBSERVE_THEN_FINISH = "observe-then-finish"
     MARK_INTERRUPTED = "mark-interrupted"
 
 
-ON_RESTART = MappingProxyType({OperationKind.PROVISION: OnRestart.REPLAY, OperationKind.RECONCILE: OnRestart.REPLAY})
+class ExportRetention(StrEnum):
+    """What becomes of a workspace's older exports when it is archived (WS-16)."""
+
+    KEEP_ALL = "keep-all"
+    KEEP_LATEST = "keep-latest"
 
 
-ResultClass = Annotated[str, Field(pattern=r"^[a-z0-9.-]{0,64}$")]
+OperationName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,47}$")]
+"""A kind. One that this Jam does not know was begun by another version; it is shown, and never carried out."""
+ResultClass = Annotated[str, Field(pattern=r"^[a-z0-9._-]{0,64}$", max_length=64)]
 """What came of an operation, as a class: a lower-case word with nothing that could carry a path, an option or an id's meaning (WS-3)."""
 
 
-class Operation(Record):
-    """One operation on one workspace. ``result`` is a bounded classification, never intent (WS-3)."""
+class About(Record):
+    """What an operation is about and what was asked for, as columns of its row; never changed once it has begun (WS-2, WS-3).
+
+    ``workspace_id`` is set for what must not run beside another operation on the same workspace. ``confirmed`` is the digest of the
+    evidence that a person confirmed.
+    """
+
+    room_id: UUID | None = None
+    host_id: UUID | None = None
+    session_id: UUID | None = None
+    workspace_id: UUID | None = None
+    export_id: UUID | None = None
+    retention: ExportRetention | None = None
+    force: bool = False
+    confirmed: str = ""
+
+
+class Operation(About):
+    """One operation. ``result`` is a bounded classification, never intent (WS-3)."""
 
     id: UUID
-    workspace_id: UUID
-    host_id: UUID
-    session_id: UUID
-    kind: OperationKind
+    kind: OperationName
     state: OperationState
     result: ResultClass
     daemon_id: UUID
     fence_epoch: int
     started_at: datetime
     ended_at: datetime | None
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing follows."""
+        return OPERATION.is_terminal(self.state)
+
+
+class OperationEvent(Record):
+    """One line of an operation's story: a change of its state, or a boundary of one of its steps.
+
+    ``step`` and ``phase`` are empty for a change of state; ``result`` is then the operation's, otherwise the class of a failure.
+    """
+
+    seq: int
+    state: OperationState
+    step: str
+    phase: str
+    result: str
+    at: datetime

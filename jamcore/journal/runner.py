@@ -13,15 +13,16 @@ import anyio
 from pydantic import ValidationError
 
 from jamcore.domain.errors import FaultError, JamError
-from jamcore.domain.operations import OnRestart
+from jamcore.domain.operations import About, OnRestart, Operation, OperationState
 from jamcore.domain.records import Record
 from jamcore.journal.points import CrashPoints
-from jamcore.journal.steps import BEGUN, ENDED, Action, Step
+from jamcore.journal.steps import BEGUN, ENDED, Action, Step, about
 
 R = TypeVar("R", bound=Record)
 
 INTENDED, RECORDED, FAILED = "intended", "recorded", "failed"
-SUCCEEDED, INTERRUPTED, GIVEN_UP = "succeeded", "interrupted", "failed"
+INTERRUPTED = "interrupted"
+"""The result of an action that was cut at a step which must not be repeated."""
 FAILURE_CHARACTERS = 64
 """Longest class of a failure; it classifies and never carries intent (WS-3)."""
 
@@ -67,20 +68,22 @@ class UnreadableActionError(FaultError):
 class Journal(Protocol):
     """Where boundaries are kept; the store satisfies it. Each write is durable when it returns."""
 
-    def begin(self, identifier: UUID, kind: str, initial: str, /) -> Awaitable[str]:
-        """Keep the intent of an action and return its state; ConflictError when the id was used for something else."""
+    def begin(self, identifier: UUID, kind: str, initial: str, about: About, state: OperationState, /) -> Awaitable[Operation]:
+        """Keep the intent of an action and return its operation as it is; ConflictError when the id was used for something else."""
 
     def steps(self, identifier: UUID, /) -> Awaitable[tuple[tuple[str, str, str], ...]]:
         """Return (step, phase, record) in order."""
 
-    def note(self, identifier: UUID, step: str, phase: str, record: str, /, *, failure: str | None = None) -> Awaitable[None]:
-        """Append a boundary."""
+    def note(
+        self, identifier: UUID, step: str, phase: str, record: str, /, *, failure: str = "", commits: bool = False
+    ) -> Awaitable[None]:
+        """Append a boundary; one that ``commits`` makes a Pending operation a Running one."""
 
     def failures(self, identifier: UUID, /) -> Awaitable[tuple[tuple[str, str], ...]]:
         """Return (step, class) of every failed attempt, in order."""
 
-    def end(self, identifier: UUID, state: str, /) -> Awaitable[None]:
-        """Note how the action ended."""
+    def end(self, identifier: UUID, state: OperationState, result: str, /) -> Awaitable[None]:
+        """Note how the action ended, with a bounded class."""
 
 
 class Runner:
@@ -110,17 +113,17 @@ class Runner:
                 repetition helps: then it has ended as failed, and a note of the error says what stays.
         """
         async with self._alone(identifier, action.kind):
-            state = await self._journal.begin(identifier, action.kind, _text(record))
+            begun = await self._journal.begin(identifier, action.kind, _text(record), about(record), action.first_state)
             self._crash.reach(f"{action.kind}.{BEGUN}")
             passed, record = _passed(action, identifier, await self._journal.steps(identifier), record)
-            if state == SUCCEEDED:
+            if begun.state is OperationState.SUCCEEDED:
                 return record
-            if state == GIVEN_UP:
-                raise await self._given_up(action, identifier)
+            if begun.finished:
+                raise _ended(action, begun, passed)
             for step in action.steps:
                 if passed.get(step.name) != RECORDED:
                     record = await self._step(action, step, identifier, record, begun=step.name in passed)
-            await self._journal.end(identifier, SUCCEEDED)
+            await self._journal.end(identifier, OperationState.SUCCEEDED, "")
             self._crash.reach(f"{action.kind}.{ENDED}")
             return record
 
@@ -128,10 +131,10 @@ class Runner:
         point = f"{action.kind}.{step.name}"
         if not begun:
             record = step.intend(record)
-            await self._journal.note(identifier, step.name, INTENDED, _text(record))
+            await self._journal.note(identifier, step.name, INTENDED, _text(record), commits=step.name == action.commits_at)
             self._crash.reach(f"{point}.intended")
         elif step.on_restart is OnRestart.MARK_INTERRUPTED:
-            await self._journal.end(identifier, INTERRUPTED)
+            await self._journal.end(identifier, OperationState.FAILED, INTERRUPTED)
             raise ActionInterruptedError(kind=action.kind, action=str(identifier), step=step.name)
         try:
             record = await _act(step, record, repeated=begun)
@@ -153,16 +156,13 @@ class Runner:
             await self._journal.note(identifier, step.name, FAILED, _text(record), failure=_failure_class(error))
             if action.gives_up(error, len(await self._journal.failures(identifier))):
                 self._crash.reach(f"{point}.failed")
-                await self._journal.end(identifier, GIVEN_UP)
+                if action.settle is not None:
+                    await action.settle(record, error)
+                await self._journal.end(identifier, OperationState.FAILED, _failure_class(error))
                 error.add_note(f"given up: {step.leaves}")
                 self._crash.reach(f"{point}.given-up")
         except JamError as second:
             error.add_note(f"the journal could not note it: {second}")
-
-    async def _given_up(self, action: Action[R], identifier: UUID) -> ActionGivenUpError:
-        name, failure = (await self._journal.failures(identifier))[-1]
-        stays = next(step.leaves for step in action.steps if step.name == name)
-        return ActionGivenUpError(kind=action.kind, action=str(identifier), step=name, failure=failure, stays=stays)
 
     @asynccontextmanager
     async def _alone(self, identifier: UUID, kind: str) -> AsyncIterator[None]:
@@ -193,6 +193,15 @@ async def _act(step: Step[R], record: R, *, repeated: bool) -> R:
             return observed.record
         record = observed.record
     return await step.act(record)
+
+
+def _ended(action: Action[R], ended: Operation, passed: dict[str, str]) -> FaultError:
+    """Return what an exact retry of an action that did not succeed is told."""
+    kind, ref, step = action.kind, str(ended.id), next(reversed(passed), "")
+    if ended.result == INTERRUPTED:
+        return ActionInterruptedError(kind=kind, action=ref, step=step)
+    stays = next((each.leaves for each in action.steps if each.name == step), "")
+    return ActionGivenUpError(kind=kind, action=ref, step=step, failure=ended.result, stays=stays)
 
 
 def _passed(action: Action[R], identifier: UUID, rows: tuple[tuple[str, str, str], ...], record: R) -> tuple[dict[str, str], R]:
@@ -228,5 +237,5 @@ def _failure_class(error: Exception) -> str:
     if isinstance(error, JamError):
         return error.code[:FAILURE_CHARACTERS]
     if isinstance(error, OSError):
-        return f"os.{errno.errorcode.get(error.errno or 0, 'unknown')}"
-    return f"untyped.{type(error).__name__}"[:FAILURE_CHARACTERS]
+        return f"os.{errno.errorcode.get(error.errno or 0, 'unknown').lower()}"
+    return f"untyped.{type(error).__name__}"[:FAILURE_CHARACTERS].lower()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from jamcore.domain.errors import JamError
-from jamcore.domain.operations import OnRestart
+from jamcore.domain.operations import About, OnRestart, OperationState
 from jamcore.domain.records import Record
 
 R = TypeVar("R", bound=Record)
@@ -65,10 +65,14 @@ class Action(Generic[R]):
         steps: In order.
         hopeless: Errors that no repetition mends: the action ends with them as failed, and no start tries it again.
         attempts: How many failures end it all the same; ``None``: a start tries it for as long as it takes, as one must that destroys.
+        commits_at: The step from which on something is removed, when it is not the first: until that is intended the operation is
+            Pending, and nothing is lost if it never goes on.
+        settle: Told of the error that ends the action for good, before that is noted: puts the states of other rows right. It may be
+            called again after a crash.
 
     Raises:
         ValueError: Names that are not lower-case words, or are there twice; no step; a step that is to be observed and cannot be; an action
-            that can fail for good and does not say at each step what stays then.
+            that can fail for good and does not say at each step what stays then; it commits at a step that it does not have.
     """
 
     def __init__(
@@ -79,6 +83,8 @@ class Action(Generic[R]):
         *,
         hopeless: tuple[type[JamError], ...] = (),
         attempts: int | None = None,
+        commits_at: str | None = None,
+        settle: Callable[[R, Exception], Awaitable[None]] | None = None,
     ) -> None:
         names = [step.name for step in steps]
         if bad := [name for name in (kind, *names) if not _NAME.match(name)]:
@@ -90,11 +96,20 @@ class Action(Generic[R]):
                 raise ValueError(f"{kind}.{step.name}: nothing observes it")
             if (hopeless or attempts) and not step.leaves:
                 raise ValueError(f"{kind}.{step.name}: what stays when it fails for good is not said")
+        if commits_at is not None and commits_at not in names:
+            raise ValueError(f"{kind}: it has no step {commits_at}")
         self.kind = kind
         self.record = record
         self.steps = tuple(steps)
         self.hopeless = hopeless
         self.attempts = attempts
+        self.commits_at = commits_at
+        self.settle = settle
+
+    @property
+    def first_state(self) -> OperationState:
+        """The state that one begins in."""
+        return OperationState.RUNNING if self.commits_at is None else OperationState.PENDING
 
     def crash_points(self) -> tuple[str, ...]:
         """Return every boundary in the order in which a run passes them; one durable effect lies between two (WS-12)."""
@@ -115,6 +130,11 @@ def boundaries(kind: str, steps: Sequence[str]) -> tuple[str, ...]:
     """Return the boundaries of a kind with these steps, in order: for a module that names its action's before it can make one."""
     inner = (f"{step}.{edge}" for step in steps for edge in EDGES)
     return tuple(f"{kind}.{edge}" for edge in (BEGUN, *inner, ENDED))
+
+
+def about(record: Record) -> About:
+    """Return the columns of an action's row: those of its record's fields that have a column's name."""
+    return About.model_validate({name: getattr(record, name) for name in About.model_fields if hasattr(record, name)})
 
 
 def learned(value: str | None) -> str:

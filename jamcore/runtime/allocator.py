@@ -15,7 +15,6 @@ from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import CellTable, Placement, WorkspaceSource
 from jamcore.domain.errors import ConflictError, InvalidInputError
 from jamcore.domain.host_native import HostNativeWorkspace
-from jamcore.domain.operations import Operation, OperationKind, OperationState
 from jamcore.domain.plan import Plan, RuntimeHostOwner, Toolchain
 from jamcore.domain.providers import PlacementAnswer, PlacementRequest
 from jamcore.domain.requests import RoomRequest
@@ -33,6 +32,7 @@ from jamcore.domain.sessions import (
 )
 from jamcore.domain.shared_hosts import HostInputs, SharedHostContendedError, SharedHostFullError, require_compatible
 from jamcore.plugins.provider import ProviderHooks
+from jamcore.runtime.provision import ProvisionIntent, begin_provision
 from jamcore.sandbox.planning import EngineFacts, PlanInputs, plan_for, require_stored_name, session_directory
 from jamcore.store import Repos, Store
 from jamcore.system.clock import Clock
@@ -65,7 +65,7 @@ class Allocation:
     session: RuntimeSession
     workspace: SessionWorkspace
     native: HostNativeWorkspace | None
-    operation: Operation
+    provision: ProvisionIntent
     plan: Plan
     joined: bool
 
@@ -83,7 +83,7 @@ class Allocator:
         self._ids = ids
 
     async def allocate(self, asked: Resolved) -> Allocation:
-        """Plan and commit a new room: agent, host unless it joins one, session, workspace, binding and the running provision operation.
+        """Plan and commit a new room: agent, host unless it joins one, session, workspace, binding and the running provision.
 
         Raises:
             JamError: The plan is refused; nothing was committed.
@@ -162,7 +162,6 @@ class Allocator:
 
     def _records(self, asked: Resolved, agent: Agent, found: RuntimeHost | None, session: UUID, plan: Plan) -> Allocation:
         request, now = asked.request, self._clock.now()
-        fence = self._store.fence
         host = found or self._host(asked, agent, plan)
         workspace = SessionWorkspace(
             id=self._ids.uuid(),
@@ -196,19 +195,7 @@ class Allocator:
             ),
             workspace=workspace,
             native=self._native(agent.id, session) if _host_native(asked) else None,
-            operation=Operation(
-                id=self._ids.uuid(),
-                workspace_id=workspace.id,
-                host_id=host.id,
-                session_id=session,
-                kind=OperationKind.PROVISION,
-                state=OperationState.RUNNING,
-                result="",
-                daemon_id=fence.daemon_id,
-                fence_epoch=fence.epoch,
-                started_at=now,
-                ended_at=None,
-            ),
+            provision=ProvisionIntent(id=self._ids.uuid(), host_id=host.id, session_id=session, workspace_id=workspace.id),
             plan=plan,
             joined=found is not None,
         )
@@ -282,5 +269,5 @@ def _insert(agent: Agent, new: Allocation, repos: Repos) -> None:
     repos.workspaces.insert(new.workspace)
     if new.native is not None:
         repos.host_native.insert(new.native)
-    repos.bindings.insert(Binding(id=new.operation.id, room_id=new.room.id, session_id=new.session.id, live=True))
-    repos.operations.upsert(new.operation)
+    repos.bindings.insert(Binding(id=new.provision.id, room_id=new.room.id, session_id=new.session.id, live=True))
+    begin_provision(repos, new.provision)

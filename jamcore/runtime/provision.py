@@ -1,4 +1,4 @@
-"""Carries out provision operations: intent is stored first, the layout is made, the end is stored; start-up replays it (START-2)."""
+"""Provisioning as a journaled action: intent is stored with the rows, the layout is made, the workspace is ready (START-2)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ from anyio import to_thread
 
 from jamcore.domain.errors import FaultError, RefusalError
 from jamcore.domain.host_native import HostNativeWorkspace
-from jamcore.domain.operations import Operation, OperationKind, OperationState
+from jamcore.domain.operations import OnRestart
+from jamcore.domain.records import Record
 from jamcore.domain.sessions import RuntimeHost, SessionWorkspace, WorkspaceState
+from jamcore.journal.runner import Runner
+from jamcore.journal.steps import Action, Step, about, boundaries
 from jamcore.store import Repos, Store
-from jamcore.system.clock import Clock
 from jamcore.system.ids import IdSource
 from jamcore.workspace.provision import HostManifest, Provisioner
+
+KIND = "provision"
+LAYOUT, READY = "layout", "ready"
+PROVISION_POINTS = boundaries(KIND, (LAYOUT, READY))
+"""Every boundary of one provision, in the order in which a run passes them."""
 
 
 @dataclass(eq=False)
@@ -41,24 +48,80 @@ class WorkspaceNotReadyError(RefusalError):
     state: str
 
 
-class SessionProvisioner:
-    """Runs provision operations; every step may be repeated."""
+class ProvisionIntent(Record):
+    """Whose directories are made."""
 
-    def __init__(self, *, store: Store, layout: Provisioner, clock: Clock, ids: IdSource) -> None:
+    id: UUID
+    host_id: UUID
+    session_id: UUID
+    workspace_id: UUID
+
+
+def begin_provision(repos: Repos, intent: ProvisionIntent) -> None:
+    """Keep the intent in the transaction that makes the workspace Provisioning, so that neither is there without the other."""
+    repos.operations.begin(intent.id, KIND, intent.canonical_json().decode(), about(intent))
+
+
+class SessionProvisioner:
+    """Makes workspaces ready. One for each daemon; whoever composes it registers :attr:`action`."""
+
+    def __init__(self, *, store: Store, layout: Provisioner, runner: Runner, ids: IdSource) -> None:
         self._store = store
         self._layout = layout
-        self._clock = clock
+        self._runner = runner
         self._ids = ids
         self._locks: dict[UUID, anyio.Lock] = {}
+        self.action = Action(
+            KIND,
+            ProvisionIntent,
+            (
+                Step(LAYOUT, self._make_layout, OnRestart.REPLAY, leaves="some of its directories, without anything in them"),
+                Step(READY, self._mark_ready, OnRestart.REPLAY, leaves="its directories, which nobody uses"),
+            ),
+            hopeless=(ProvisionFailedError, WorkspaceNotReadyError),
+            settle=self._settle,
+        )
 
-    async def provision(self, operation_id: UUID) -> None:
-        """Carry out a running provision operation.
+    async def provision(self, intent: ProvisionIntent) -> None:
+        """Carry out a provision that was begun, or begin and carry it out.
 
         Raises:
             ProvisionFailedError: The file system refused; the operation is failed and can be tried again.
             WorkspaceNotReadyError: Somebody else's or an unreadable manifest is there; it is preserved (START-3).
         """
-        operation, host, workspace, native = await self._store.read(lambda repos: _read(repos, operation_id))
+        await self._runner.run(self.action, intent.id, intent)
+
+    async def require_ready(self, workspace: SessionWorkspace) -> None:
+        """Return when the workspace can be used; one whose provisioning failed is provisioned again.
+
+        Raises:
+            ProvisionFailedError, WorkspaceNotReadyError: It cannot.
+        """
+        if workspace.state is WorkspaceState.READY:
+            return
+        async with self._locks.setdefault(workspace.id, anyio.Lock()):
+            await self._make_ready(await self._store.read(lambda repos: repos.workspaces.get(workspace.id)))
+
+    async def _make_ready(self, workspace: SessionWorkspace) -> None:
+        if workspace.state is WorkspaceState.READY:
+            return
+        # A provision that a full disk or a cancelled request cut: its operation has not ended, and is finished.
+        cut = await self._store.read(lambda repos: repos.operations.unfinished_of_workspace(workspace.id))
+        states = (WorkspaceState.PROVISIONING,) if cut else (WorkspaceState.PROVISION_FAILED,)
+        if workspace.state not in states:
+            raise WorkspaceNotReadyError(session=str(workspace.session_id), state=workspace.state)
+        intent = ProvisionIntent(
+            id=cut or self._ids.uuid(),
+            host_id=workspace.host_id,
+            session_id=workspace.session_id,
+            workspace_id=workspace.id,
+        )
+        if cut is None:
+            await self._store.transact(lambda repos: _begin_again(repos, intent))
+        await self.provision(intent)
+
+    async def _make_layout(self, intent: ProvisionIntent) -> ProvisionIntent:
+        host, workspace, native = await self._store.read(lambda repos: _read(repos, intent))
         manifest = HostManifest(
             agent_id=host.agent_id, host_id=host.id, provider=host.provider, sandbox=host.sandbox, created_at=host.created_at
         )
@@ -75,82 +138,35 @@ class SessionProvisioner:
         try:
             ours = await to_thread.run_sync(make)
         except OSError as error:
-            await self._end(operation, OperationState.FAILED, WorkspaceState.PROVISION_FAILED, "io-error")
             raise ProvisionFailedError(session=str(workspace.session_id), problem=str(error)) from error
         if not ours:
-            await self._end(operation, OperationState.FAILED, WorkspaceState.NEEDS_RECONCILIATION, "manifest-mismatch")
             raise WorkspaceNotReadyError(session=str(workspace.session_id), state=WorkspaceState.NEEDS_RECONCILIATION)
-        await self._end(operation, OperationState.SUCCEEDED, WorkspaceState.READY, "provisioned")
+        return intent
 
-    async def require_ready(self, workspace: SessionWorkspace) -> None:
-        """Return when the workspace can be used; one whose provisioning failed is provisioned again.
+    async def _mark_ready(self, intent: ProvisionIntent) -> ProvisionIntent:
+        await self._store.transact(lambda repos: _move(repos, intent, WorkspaceState.READY))
+        return intent
 
-        Raises:
-            ProvisionFailedError, WorkspaceNotReadyError: It cannot.
-        """
-        if workspace.state is WorkspaceState.READY:
-            return
-        async with self._locks.setdefault(workspace.id, anyio.Lock()):
-            await self._make_ready(await self._store.read(lambda repos: repos.workspaces.get(workspace.id)))
-
-    async def _make_ready(self, workspace: SessionWorkspace) -> None:
-        if workspace.state is WorkspaceState.READY:
-            return
-        if workspace.state is WorkspaceState.PROVISIONING:
-            # A provision that a full disk or a cancelled request cut: its operation is still running, and is finished.
-            running = await self._store.read(lambda repos: repos.operations.running())
-            for operation in running:
-                if operation.workspace_id == workspace.id:
-                    await self.provision(operation.id)
-                    return
-        if workspace.state is not WorkspaceState.PROVISION_FAILED:
-            raise WorkspaceNotReadyError(session=str(workspace.session_id), state=workspace.state)
-        fence = self._store.fence
-        again = Operation(
-            id=self._ids.uuid(),
-            workspace_id=workspace.id,
-            host_id=workspace.host_id,
-            session_id=workspace.session_id,
-            kind=OperationKind.PROVISION,
-            state=OperationState.RUNNING,
-            result="",
-            daemon_id=fence.daemon_id,
-            fence_epoch=fence.epoch,
-            started_at=self._clock.now(),
-            ended_at=None,
-        )
-
-        def begin(repos: Repos) -> None:
-            repos.operations.upsert(again)
-            repos.workspaces.move(workspace.id, WorkspaceState.PROVISIONING)
-            if native := repos.host_native.of_session(workspace.session_id):
-                repos.host_native.move(native.id, WorkspaceState.PROVISIONING)
-
-        await self._store.transact(begin)
-        await self.provision(again.id)
-
-    async def unfinished(self) -> tuple[UUID, ...]:
-        """Return the provisions that were running when a daemon died, for :meth:`provision`."""
-        return await self._store.read(lambda repos: repos.operations.running_ids(OperationKind.PROVISION))
-
-    async def _end(self, operation: Operation, state: OperationState, workspace: WorkspaceState, result: str) -> None:
-        done = operation.model_copy(update={"state": state, "result": result, "ended_at": self._clock.now()})
-
-        def write(repos: Repos) -> None:
-            repos.operations.upsert(done)
-            repos.workspaces.move(operation.workspace_id, workspace)
-            if native := repos.host_native.of_session(operation.session_id):
-                repos.host_native.move(native.id, workspace)
-
-        await self._store.transact(write)
+    async def _settle(self, intent: ProvisionIntent, error: Exception) -> None:
+        failed = isinstance(error, ProvisionFailedError)
+        state = WorkspaceState.PROVISION_FAILED if failed else WorkspaceState.NEEDS_RECONCILIATION
+        await self._store.transact(lambda repos: _move(repos, intent, state))
 
 
-def _read(repos: Repos, operation_id: UUID) -> tuple[Operation, RuntimeHost, SessionWorkspace, HostNativeWorkspace | None]:
-    operation = repos.operations.get(operation_id)
-    session = operation.session_id
-    return (
-        operation,
-        repos.hosts.get(operation.host_id),
-        repos.workspaces.of_session(session),
-        repos.host_native.of_session(session),
-    )
+def _read(repos: Repos, intent: ProvisionIntent) -> tuple[RuntimeHost, SessionWorkspace, HostNativeWorkspace | None]:
+    session = intent.session_id
+    return repos.hosts.get(intent.host_id), repos.workspaces.of_session(session), repos.host_native.of_session(session)
+
+
+def _begin_again(repos: Repos, intent: ProvisionIntent) -> None:
+    _move(repos, intent, WorkspaceState.PROVISIONING)
+    begin_provision(repos, intent)
+
+
+def _move(repos: Repos, intent: ProvisionIntent, state: WorkspaceState) -> None:
+    """Move a workspace, and what is its own of a host-native session; both are together in every state, so one that is there stays."""
+    if repos.workspaces.get(intent.workspace_id).state is state:
+        return
+    repos.workspaces.move(intent.workspace_id, state)
+    if native := repos.host_native.of_session(intent.session_id):
+        repos.host_native.move(native.id, state)

@@ -9,9 +9,9 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from jamcore.store.errors import FencedError
 from jamcore.store.repos.base import Fence
 from jamcore.store.tables.hosts import DAEMONS, HOSTS, LEASES
+from jamcore.store.tables.operations import OPERATIONS
 from jamcore.store.tables.retention import PAYLOAD_DELETIONS
 from jamcore.store.tables.safekeeping import UNSAVED_HOSTS, VERIFICATIONS
-from jamcore.store.tables.work import OPERATIONS
 
 _EPOCH = select(DAEMONS.c.fence_epoch).where(DAEMONS.c.id == bindparam("daemon")).with_for_update(read=True)
 """Made once: every transaction begins with it."""

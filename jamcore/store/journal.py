@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from jamcore.domain.operations import About, Operation, OperationState
 from jamcore.store.engine import Store
 
 
@@ -13,26 +14,30 @@ class StoreJournal:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def begin(self, identifier: UUID, kind: str, initial: str, /) -> str:
-        """Keep the intent of an action and return its state; ConflictError when the id was used for something else."""
-        return await self._store.transact(lambda repos: repos.journal.begin(identifier, kind, initial))
+    async def begin(self, identifier: UUID, kind: str, initial: str, about: About, state: OperationState, /) -> Operation:
+        """Keep the intent of an action and return its operation; ConflictError when the id was used for something else."""
+        return await self._store.transact(lambda repos: repos.operations.begin(identifier, kind, initial, about, state=state))
 
     async def steps(self, identifier: UUID, /) -> tuple[tuple[str, str, str], ...]:
         """Return (step, phase, record) in order."""
-        return await self._store.read(lambda repos: repos.journal.steps(identifier))
+        return await self._store.read(lambda repos: repos.operations.steps(identifier))
 
-    async def note(self, identifier: UUID, step: str, phase: str, record: str, /, *, failure: str | None = None) -> None:
+    async def note(
+        self, identifier: UUID, step: str, phase: str, record: str, /, *, failure: str = "", commits: bool = False
+    ) -> None:
         """Append a boundary, durably."""
-        await self._store.transact(lambda repos: repos.journal.note(identifier, step, phase, record, failure=failure))
+        await self._store.transact(
+            lambda repos: repos.operations.note(identifier, step, phase, record, failure=failure, commits=commits)
+        )
 
     async def failures(self, identifier: UUID, /) -> tuple[tuple[str, str], ...]:
         """Return (step, class) of every failed attempt, in order."""
-        return await self._store.read(lambda repos: repos.journal.failures(identifier))
+        return await self._store.read(lambda repos: repos.operations.failures(identifier))
 
-    async def end(self, identifier: UUID, state: str, /) -> None:
+    async def end(self, identifier: UUID, state: OperationState, result: str, /) -> None:
         """Note how the action ended."""
-        await self._store.transact(lambda repos: repos.journal.end(identifier, state))
+        await self._store.transact(lambda repos: repos.operations.end(identifier, state, result))
 
     async def running(self) -> tuple[tuple[UUID, str, str], ...]:
         """Return (id, kind, initial record) of every action that has not ended, oldest first."""
-        return await self._store.read(lambda repos: repos.journal.running())
+        return await self._store.read(lambda repos: repos.operations.running())

@@ -26,9 +26,7 @@ LATER = MappingProxyType(
     {
         "HostState.REMOVED": "WS-8",
         "OnRestart.MARK_INTERRUPTED": "REPO-5",
-        "OperationKind.RECONCILE": "OWN-6",
         "OperationState.CANCELLED": "REPO-2",
-        "OperationState.PENDING": "REPO-2",
         "WorkspaceState.PLANNED": "REPO-8",
         "WorkspaceState.RECOVERING": "WS-6",
         "WorkspaceState.REMOVAL_BLOCKED": "WS-16",
@@ -42,6 +40,7 @@ CHOSEN = MappingProxyType(
         "ApprovalPolicy": "a person chooses it for a room",
         "CaptureKind": "a provider declares it",
         "Configuration": "a person chooses it",
+        "ExportRetention": "a person chooses it for an archive",
         "GuestPaths": "an engine states its own",
         "Isolation": "an engine states its own",
         "Means": "an engine states by which it holds a limit",

@@ -316,7 +316,7 @@ async def test_a_full_disk_at_every_write(new_app: Callable[[], Path]) -> None:
                 await life.ask()
             if disk.left > 0:
                 break
-            assert await life.store.read(lambda repos: repos.journal.failures(CHANGE)) == (("package", "os.ENOSPC"),)
+            assert await life.store.read(lambda repos: repos.operations.failures(CHANGE)) == (("package", "os.enospc"),)
             never_half(app)
             write(app, LATER)
             await finished(life, kept=True)

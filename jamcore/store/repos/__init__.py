@@ -7,13 +7,13 @@ from jamcore.store.repos.base import Context, Fence
 from jamcore.store.repos.continuity import Activations, Checkpoints, Observations
 from jamcore.store.repos.host_native import HostNativeWorkspaces
 from jamcore.store.repos.hosts import Agents, Hosts, Leases, Sessions, Workspaces
-from jamcore.store.repos.journal import JournalRows
+from jamcore.store.repos.operations import Operations
 from jamcore.store.repos.resets import ContinuityResets
 from jamcore.store.repos.retention import PayloadDeletions
 from jamcore.store.repos.rooms import Bindings, Events, Rooms
 from jamcore.store.repos.safekeeping import UnsavedHosts, Verifications
 from jamcore.store.repos.turns import Turns
-from jamcore.store.repos.work import ChangeDecisions, Changes, Operations, Runs
+from jamcore.store.repos.work import ChangeDecisions, Changes, Runs
 
 
 class Repos:
@@ -43,7 +43,6 @@ class Repos:
         self.verifications = Verifications(context)
         self.approvals = Approvals(context)
         self.approval_rules = ApprovalRules(context)
-        self.journal = JournalRows(context)
 
 
 __all__ = ["Context", "Fence", "Repos"]

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from jamcore.store.tables import approvals, continuity, conversation, host_native, hosts, resets, retention, safekeeping, work
+from jamcore.store.tables import (
+    approvals,
+    continuity,
+    conversation,
+    host_native,
+    hosts,
+    operations,
+    resets,
+    retention,
+    safekeeping,
+    work,
+)
 from jamcore.store.tables.base import METADATA
 
 __all__ = [
@@ -12,6 +23,7 @@ __all__ = [
     "conversation",
     "host_native",
     "hosts",
+    "operations",
     "resets",
     "retention",
     "safekeeping",

@@ -10,8 +10,8 @@ from sqlalchemy import Index, text
 
 from jamcore.store.tables import METADATA
 from jamcore.store.tables.hosts import BINDINGS, HOSTS
+from jamcore.store.tables.operations import OPERATIONS
 from jamcore.store.tables.safekeeping import UNSAVED_HOSTS
-from jamcore.store.tables.work import OPERATIONS
 
 __all__ = ["METADATA"]
 
@@ -19,9 +19,11 @@ _LIVE_SHARED = text("placement = 'shared' AND state NOT IN ('archived', 'removed
 Index("uq_hosts_one_live_shared", HOSTS.c.agent_id, unique=True, sqlite_where=_LIVE_SHARED, postgresql_where=_LIVE_SHARED)
 """At most one live Shared host for each agent (SHARE-1)."""
 
-_RUNNING = text("state = 'running'")
-Index("uq_operations_one_running", OPERATIONS.c.workspace_id, unique=True, sqlite_where=_RUNNING, postgresql_where=_RUNNING)
-"""At most one Running operation for each workspace (WS-2)."""
+_UNFINISHED = text("state IN ('pending', 'running')")
+Index(
+    "uq_operations_one_unfinished", OPERATIONS.c.workspace_id, unique=True, sqlite_where=_UNFINISHED, postgresql_where=_UNFINISHED
+)
+"""At most one Running operation for each workspace (WS-2): a Pending one reads what a Running one would change, so it counts too."""
 
 Index(
     "uq_bindings_one_live_of_room",

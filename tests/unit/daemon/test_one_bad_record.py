@@ -21,7 +21,7 @@ from jamcore.domain import layout
 from jamcore.domain.cells import Ability
 from jamcore.domain.changes import Run
 from jamcore.domain.events import SessionNotice, TurnStateChanged
-from jamcore.domain.operations import Operation, OperationKind, OperationState
+from jamcore.domain.operations import About, OperationState
 from jamcore.domain.ownership import PendingCleanup
 from jamcore.domain.plan import Plan
 from jamcore.domain.sandboxes import Isolation
@@ -38,6 +38,7 @@ from jamcore.domain.sessions import (
     TurnState,
     WorkspaceState,
 )
+from jamcore.runtime.provision import ProvisionIntent, begin_provision
 from jamcore.sandbox.planning import EngineFacts
 from jamcore.store import Repos, Store, open_store
 from jamcore.system.clock import SystemClock
@@ -134,20 +135,9 @@ def leave(repos: Repos, number: int, plan: Plan) -> None:
         )
     )
     repos.events.append(room, ident(TURN, number), [TurnStateChanged(state=TurnState.FAILED)])
-    repos.operations.upsert(
-        Operation(
-            id=ident(OPERATION, number),
-            workspace_id=ident(WORKSPACE, number),
-            host_id=host,
-            session_id=session,
-            kind=OperationKind.PROVISION,
-            state=OperationState.RUNNING,
-            result="",
-            started_at=at,
-            ended_at=None,
-            daemon_id=NOBODY,
-            fence_epoch=0,
-        )
+    begin_provision(
+        repos,
+        ProvisionIntent(id=ident(OPERATION, number), host_id=host, session_id=session, workspace_id=ident(WORKSPACE, number)),
     )
     repos.runs.insert(Run(room_id=room, turn_id=ident(TURN, number), change_id=ident(CHANGE, number), objective="do it"))
 
@@ -222,11 +212,11 @@ async def options(tmp_path: Path) -> DaemonOptions:
 
 async def unknown_actions(store: Store) -> None:
     """Begin two actions of kinds that this Jam does not have, and one of each kind with a step of its own, which cannot be read."""
-    await store.transact(lambda repos: repos.journal.begin(ident(ACTION, DELETION), deletion.KIND, "{}"))
-    await store.transact(lambda repos: repos.journal.begin(ident(ACTION, RESET), reset_action.KIND, "{}"))
+    await store.transact(lambda repos: repos.operations.begin(ident(ACTION, DELETION), deletion.KIND, "{}", About()))
+    await store.transact(lambda repos: repos.operations.begin(ident(ACTION, RESET), reset_action.KIND, "{}", About()))
     for number in (BAD, GOOD):
         await store.transact(
-            lambda repos, number=number: repos.journal.begin(ident(ACTION, number), f"gone.{number}", "{}")  # type: ignore[misc]
+            lambda repos, number=number: repos.operations.begin(ident(ACTION, number), f"gone-{number}", "{}", About())  # type: ignore[misc]
         )
 
 

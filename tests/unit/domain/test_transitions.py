@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jamcore.domain.errors import IllegalTransitionError
-from jamcore.domain.operations import ON_RESTART, OPERATION, OperationKind, OperationState
+from jamcore.domain.operations import OPERATION, OperationState
 from jamcore.domain.sessions import HOST, SESSION, TURN, WORKSPACE, HostState, SessionState, TurnState, WorkspaceState
 from jamcore.domain.transitions import TransitionTable
 
@@ -119,12 +119,6 @@ def test_every_state_can_be_reached(name: str) -> None:
     while more := {new.value for old, new in table.edges() if old.value in reached} - reached:
         reached |= more
     assert reached == {state.value for state in states}
-
-
-@pytest.mark.guarantee("START-6")
-def test_every_kind_of_operation_says_what_a_restart_does() -> None:
-    """A kind cannot be added without its restart rule."""
-    assert set(ON_RESTART) == set(OperationKind)
 
 
 def test_a_table_with_a_state_missing_cannot_be_made() -> None:

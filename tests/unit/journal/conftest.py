@@ -12,7 +12,7 @@ from uuid import UUID
 import anyio
 import pytest
 
-from jamcore.domain.operations import OnRestart
+from jamcore.domain.operations import OnRestart, Operation
 from jamcore.domain.records import Record
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.journal.runner import Runner
@@ -105,7 +105,11 @@ class Life:
 
     async def failures(self, identifier: UUID) -> tuple[tuple[str, str], ...]:
         """Return what was noted of failed attempts."""
-        return await self.journal._store.read(lambda repos: repos.journal.failures(identifier))
+        return await self.journal._store.read(lambda repos: repos.operations.failures(identifier))
+
+    async def operation(self, identifier: UUID) -> Operation:
+        """Return the row."""
+        return await self.journal._store.read(lambda repos: repos.operations.get(identifier))
 
 
 @asynccontextmanager

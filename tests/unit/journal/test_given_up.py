@@ -9,17 +9,18 @@ from uuid import UUID
 import pytest
 
 from jamcore.domain.errors import FaultError, JamError, RefusalError
-from jamcore.domain.operations import OnRestart
+from jamcore.domain.operations import About, ExportRetention, OnRestart, OperationState
 from jamcore.journal.points import NoCrash
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import ActionGivenUpError, Runner
-from jamcore.journal.steps import Action, Step
+from jamcore.journal.steps import Action, Step, about
 from jamcore.testing.crash import KillAt, Killed, Passed
+from tests.unit.journal.conftest import Move
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.unit.journal.conftest import Life, Lives, Move
+    from tests.unit.journal.conftest import Life, Lives
 
 STEPS = ("copy", "pay", "remove")
 LAST = {step: f"{step} stays" for step in STEPS}
@@ -143,7 +144,7 @@ async def test_a_journal_that_cannot_note_the_end_leaves_the_action_begun(lives:
             def __init__(self) -> None:
                 self._store = life.journal._store
 
-            async def end(self, identifier: UUID, state: str, /) -> None:
+            async def end(self, identifier: UUID, state: OperationState, result: str, /) -> None:
                 raise RefusalError
 
         with pytest.raises(LostError) as raised:
@@ -163,3 +164,63 @@ def test_an_action_that_can_fail_for_good_says_what_stays(lives: Lives, mortalit
         Action("move", plain.record, plain.steps, **mortality)  # type: ignore[arg-type]  # one of two ways
     assert plain.failure_points() == ()
     assert Action("x", plain.record, [Step("a", plain.steps[0].act, OnRestart.REPLAY)]).failure_points() == ()
+
+
+@pytest.mark.guarantee("WS-16", "START-2")
+async def test_an_action_is_pending_until_the_step_that_removes_something(lives: Lives) -> None:
+    """Its row says whether anything can be lost already; a restart goes on with it in either state."""
+    plain = lives.world.action()
+    action = Action("move", plain.record, plain.steps, commits_at="remove")
+    for point, state in (("move.pay.recorded", OperationState.PENDING), ("move.remove.intended", OperationState.RUNNING)):
+        async with lives.live(KillAt(point)) as life:
+            with pytest.raises(Killed):
+                await life.runner.run(action, lives.identifier, lives.begin)
+        async with lives.live() as life:
+            assert (await life.operation(lives.identifier)).state is state
+    async with lives.live() as life:
+        assert await start_up(life, action) == []
+        assert (await life.operation(lives.identifier)).state is OperationState.SUCCEEDED
+    lives.world.check()
+    with pytest.raises(ValueError, match="no step"):
+        Action("move", plain.record, plain.steps, commits_at="else")
+
+
+async def test_what_ends_for_good_is_settled_before_its_end_is_noted(lives: Lives) -> None:
+    """Whoever composes the action puts its own rows right, again after a crash in between; one that succeeds is not settled."""
+    settled: list[str] = []
+
+    async def settle(record: Move, error: Exception) -> None:
+        settled.append(f"{record.what}: {type(error).__name__}")
+
+    def again() -> Action[Move]:
+        plain = mortal(lives)
+        return Action("move", plain.record, plain.steps, hopeless=plain.hopeless, settle=settle)
+
+    lives.world.fails["pay"] = LostError()
+    async with lives.live(KillAt("move.pay.failed")) as life:
+        with pytest.raises(Killed):
+            await life.runner.run(again(), lives.identifier, lives.begin)
+    assert settled == []
+    async with lives.live(KillAt("move.pay.given-up")) as life:
+        with pytest.raises(Killed):
+            await life.runner.run(again(), lives.identifier, lives.begin)
+    assert settled == ["thing: LostError"]
+    async with lives.live() as life:
+        ended = await life.operation(lives.identifier)
+        assert (ended.state, ended.result) == (OperationState.FAILED, "test.lost")
+        lives.world.fails.clear()
+        await life.runner.run(again(), UUID(int=43), lives.begin)
+    assert settled == ["thing: LostError"]
+
+
+@pytest.mark.guarantee("WS-3")
+async def test_the_fields_of_an_intent_become_columns(lives: Lives) -> None:
+    """A record that names a host, a retention or what was confirmed is found by it, without anybody reading its JSON."""
+
+    class Intent(Move):
+        retention: ExportRetention = ExportRetention.KEEP_LATEST
+        force: bool = True
+        confirmed: str = "a" * 64
+
+    assert about(Intent(what="thing")) == About(retention=ExportRetention.KEEP_LATEST, force=True, confirmed="a" * 64)
+    assert about(Move(what="thing")) == About()

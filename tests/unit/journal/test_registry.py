@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from jamcore.domain.errors import FaultError
-from jamcore.domain.operations import OnRestart
+from jamcore.domain.operations import About, OnRestart, OperationState
 from jamcore.domain.records import Record
 from jamcore.journal.replay import ActionFailedError, ActionRegistry, UnknownActionError
 from jamcore.journal.runner import UnreadableActionError
@@ -18,6 +18,9 @@ from jamcore.testing.crash import KillAt, Killed
 
 if TYPE_CHECKING:
     from tests.unit.journal.conftest import Lives
+
+
+RUNNING = OperationState.RUNNING
 
 
 class Empty(Record):
@@ -90,8 +93,8 @@ async def test_one_bad_action_stops_no_other(lives: Lives) -> None:
     names = {UUID(int=1): bad, UUID(int=2): worse, UUID(int=3): unknown}
     async with lives.live() as life:
         for identifier, action in names.items():
-            await life.journal.begin(identifier, action.kind, "{}")
-        await life.journal.begin(UUID(int=4), "bad", '{"of": "another form"}')
+            await life.journal.begin(identifier, action.kind, "{}", About(), RUNNING)
+        await life.journal.begin(UUID(int=4), "bad", '{"of": "another form"}', About(), RUNNING)
     async with lives.live(KillAt("move.pay.acted")) as life:
         with pytest.raises(Killed):
             await life.runner.run(move, lives.identifier, lives.begin)
@@ -128,7 +131,7 @@ async def test_a_kind_can_have_a_step_of_the_start_for_itself(lives: Lives) -> N
     async with lives.live() as life:
         for number, name in enumerate(("other", "own")):
             registry.register(kind(name))
-            await life.journal.begin(UUID(int=number), name, "{}")
+            await life.journal.begin(UUID(int=number), name, "{}", About(), RUNNING)
         assert await registry.replay(life.journal, life.runner, only="own") == ()
         assert done == ["own"]
         assert await registry.replay(life.journal, life.runner, but=("own",)) == ()

@@ -137,7 +137,7 @@ async def test_a_retry_beside_the_first_attempt_waits_for_it(lives: Lives) -> No
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (OSError(errno.ENOSPC, "no space"), "os.ENOSPC"),
+        (OSError(errno.ENOSPC, "no space"), "os.enospc"),
         (RefusalError(), "refused.other"),
         (OSError("without a number"), "os.unknown"),
     ],
@@ -176,10 +176,12 @@ async def test_a_journal_that_fails_too_hides_nothing(lives: Lives) -> None:
         class Broken:
             begin, steps, failures, end = life.journal.begin, life.journal.steps, life.journal.failures, life.journal.end
 
-            async def note(self, identifier: UUID, step: str, phase: str, record: str, /, *, failure: str | None = None) -> None:
-                if failure is not None:
+            async def note(
+                self, identifier: UUID, step: str, phase: str, record: str, /, *, failure: str = "", commits: bool = False
+            ) -> None:
+                if failure:
                     raise RefusalError
-                await life.journal.note(identifier, step, phase, record)
+                await life.journal.note(identifier, step, phase, record, commits=commits)
 
         lives.world.fails["copy"] = OSError(errno.ENOSPC, "no space")
         with pytest.raises(OSError, match="no space") as raised:

@@ -74,8 +74,9 @@ class Life:
         self.runner = Runner(self.journal, self.crash)
         self.actions = ActionRegistry()
         self.provisioner = SessionProvisioner(
-            store=self.store, layout=Provisioner(self.world.app, files=self.world.files), clock=clock, ids=ids
+            store=self.store, layout=Provisioner(self.world.app, files=self.world.files), runner=self.runner, ids=ids
         )
+        self.actions.register(self.provisioner.action)
         self.locks: dict[UUID, anyio.Lock] = {}
         coordinators = Coordinators()
         generations = Generations(self.world.app, files=self.world.files)
@@ -137,8 +138,7 @@ class Life:
     async def start_up(self) -> list[str]:
         """What the start does: resets, then provisions. Returns the codes of what could not be done."""
         failed = await self.actions.replay(self.journal, self.runner, only="continuity-reset")
-        for operation in await self.provisioner.unfinished():
-            await self.provisioner.provision(operation)
+        failed += await self.actions.replay(self.journal, self.runner, only="provision")
         return [error.code for _, error in failed]
 
     async def start_fresh(self, room: UUID, digest: str, *, action: UUID = ACTION) -> StartFreshResult:
@@ -220,7 +220,7 @@ class Stage:
         """Make a room, let something be said in it, and let its agent write a file."""
         allocator = Allocator(store=life.store, clock=SystemClock(), ids=SystemIds())
         room, number = await allocator.allocate(self._asked(placement, **changes)), len(self.rooms)
-        await life.provisioner.provision(room.operation.id)
+        await life.provisioner.provision(room.provision)
         await life.store.transact(partial(_talk, room, number))
         if room.workspace.path is None:
             (self.directory(room.host.id, room.session.id) / FILE).write_text(f"work {number}")

@@ -198,7 +198,7 @@ async def test_stale_evidence_is_refused_and_nothing_is_begun(lost: Stage) -> No
                 await lost.join(life)
             with pytest.raises(ResetRefusedError, match="no longer what was confirmed"):
                 await start(life, lost, seen)
-            assert not await life.store.read(lambda repos: repos.journal.knows(ACTION))
+            assert not await life.store.read(lambda repos: repos.operations.knows(ACTION))
         assert await life.store.read(lambda repos: repos.continuity_resets.of_source(lost.host.id)) is None
 
 
@@ -245,7 +245,7 @@ async def test_only_a_failed_host_that_is_down_is_started_afresh(stage: Stage, w
         assert (view.blocked == "") is (what == "sound")
         with pytest.raises(ResetRefusedError):
             await start(life, stage, view.digest)
-        assert not await life.store.read(lambda repos: repos.journal.knows(ACTION))
+        assert not await life.store.read(lambda repos: repos.operations.knows(ACTION))
 
 
 @pytest.mark.guarantee("CONT-9", "SHARE-4")

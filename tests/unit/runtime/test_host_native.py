@@ -17,12 +17,15 @@ from jamcore.domain.plan import AppPath, PlanMount
 from jamcore.domain.requests import RoomRequest
 from jamcore.domain.sandboxes import Isolation
 from jamcore.domain.sessions import SessionWorkspace, WorkspaceState
+from jamcore.journal.points import NoCrash
+from jamcore.journal.replay import ActionRegistry
+from jamcore.journal.runner import Runner
 from jamcore.plugins.manager import ProviderManager
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.runtime.allocator import Allocation, Allocator, Resolved
 from jamcore.runtime.provision import ProvisionFailedError, SessionProvisioner
 from jamcore.sandbox.planning import EngineFacts
-from jamcore.store import Repos, Store, open_store
+from jamcore.store import Repos, Store, StoreJournal, open_store
 from jamcore.system.clock import SystemClock
 from jamcore.system.files import Files
 from jamcore.system.ids import SystemIds
@@ -42,9 +45,12 @@ class World:
     def __init__(self, app: Path, store: Store, hooks: ProviderHooks) -> None:
         self.app, self.store, self.hooks = app, store, hooks
         self.allocator = Allocator(store=store, clock=SystemClock(), ids=SystemIds())
+        self.journal = StoreJournal(store)
+        self.runner, self.actions = Runner(self.journal, NoCrash()), ActionRegistry()
         self.provisioner = SessionProvisioner(
-            store=store, layout=Provisioner(app, files=Files()), clock=SystemClock(), ids=SystemIds()
+            store=store, layout=Provisioner(app, files=Files()), runner=self.runner, ids=SystemIds()
         )
+        self.actions.register(self.provisioner.action)
 
     async def allocate(self, engine: EngineFacts, **changes: Any) -> Allocation:
         """Allocate a room on an engine."""
@@ -67,8 +73,7 @@ class World:
 
     async def replay(self) -> None:
         """Finish what a dead daemon began, as start-up does."""
-        for operation in await self.provisioner.unfinished():
-            await self.provisioner.provision(operation)
+        assert await self.actions.replay(self.journal, self.runner) == ()
 
     def files(self) -> set[str]:
         """Return every directory and file of the app directory that belongs to either kind."""
@@ -89,7 +94,7 @@ async def test_each_kind_has_its_record_and_its_root(world: World) -> None:
     """A host-native directory lies by account, agent and session; a sandboxed one in its host. The plans say so."""
     native, boxed = await world.allocate(PLAIN), await world.allocate(plans.ALL_ABLE)
     for allocation in (native, boxed):
-        await world.provisioner.provision(allocation.operation.id)
+        await world.provisioner.provision(allocation.provision)
     agent, session = native.host.agent_id, native.session.id
     assert (world.app / layout.host_native_workspace(ACCOUNT, agent, session)).is_dir()
     assert not (world.app / layout.workspace_root(native.host.id)).exists()
@@ -113,12 +118,12 @@ async def test_work_on_one_kind_leaves_the_other_as_it_is(world: World, first: s
     """The past mistake: a backfill of one kind minted new UUIDs for the other. Allocation, provision and replay change nothing there."""
     kinds = {"native": PLAIN, "boxed": plans.ALL_ABLE}
     still = await world.allocate(kinds[first])
-    await world.provisioner.provision(still.operation.id)
+    await world.provisioner.provision(still.provision)
     before, files = await world.rows(still), world.files()
     other = await world.allocate(kinds["boxed" if first == "native" else "native"])
     await world.replay()
     assert await world.rows(still) == before
-    done = await world.store.read(lambda repos: repos.operations.get(other.operation.id))
+    done = await world.store.read(lambda repos: repos.operations.get(other.provision.id))
     assert done.state is OperationState.SUCCEEDED
     session_files = {path for path in world.files() - files if str(still.session.id) in path}
     assert session_files == set()
@@ -135,7 +140,7 @@ async def test_a_provision_that_failed_is_taken_up_in_its_own_kind(world: World)
     in_the_way = world.app / layout.HOST_NATIVE
     in_the_way.write_text("not a directory")
     with pytest.raises(ProvisionFailedError):
-        await world.provisioner.provision(native.operation.id)
+        await world.provisioner.provision(native.provision)
     seat, record = await world.rows(native)
     assert record is not None
     assert (seat.state, record.state) == (WorkspaceState.PROVISION_FAILED, WorkspaceState.PROVISION_FAILED)
@@ -150,7 +155,7 @@ async def test_a_provision_that_failed_is_taken_up_in_its_own_kind(world: World)
 async def test_a_persons_own_directory_is_allocated_by_neither(world: World) -> None:
     """A clone lies on the sandbox's disk: there is no directory of Jam's to allocate."""
     cloned = await world.allocate(PLAIN, workspace=WorkspaceSource.PRIVATE_HOST_CLONE, path="/srv/repository")
-    await world.provisioner.provision(cloned.operation.id)
+    await world.provisioner.provision(cloned.provision)
     assert (await world.rows(cloned))[1] is None
     assert not (world.app / layout.HOST_NATIVE).exists()
 
@@ -159,7 +164,7 @@ async def test_rooms_that_share_a_host_have_a_directory_each(world: World) -> No
     """One agent, one place, a directory for each session; both are in the list."""
     rooms = [await world.allocate(PLAIN, placement=Placement.SHARED) for _ in range(2)]
     for room in rooms:
-        await world.provisioner.provision(room.operation.id)
+        await world.provisioner.provision(room.provision)
     assert rooms[0].host == rooms[1].host
 
     def listed(repos: Repos) -> set[UUID]:

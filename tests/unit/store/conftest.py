@@ -27,7 +27,7 @@ from jamcore.domain.continuity import (
     ResumeSource,
     decide_activation,
 )
-from jamcore.domain.operations import Operation, OperationKind, OperationState
+from jamcore.domain.operations import About, Operation, OperationState
 from jamcore.domain.sessions import (
     Agent,
     Binding,
@@ -175,21 +175,20 @@ class Make:
             ended_at=None,
         )
 
-    def operation(self, workspace: SessionWorkspace, *, state: OperationState = OperationState.RUNNING) -> Operation:
-        """Return an operation; its fence fields are the store's business."""
-        return Operation(
-            id=self.ids.uuid(),
-            workspace_id=workspace.id,
-            host_id=workspace.host_id,
-            session_id=workspace.session_id,
-            kind=OperationKind.PROVISION,
-            state=state,
-            result="",
-            daemon_id=self.ids.uuid(),
-            fence_epoch=77,
-            started_at=self.clock.now(),
-            ended_at=None,
-        )
+    def about(self, workspace: SessionWorkspace) -> About:
+        """Return what an operation on a workspace is about."""
+        return About(host_id=workspace.host_id, session_id=workspace.session_id, workspace_id=workspace.id)
+
+    def operation(
+        self,
+        repos: Repos,
+        workspace: SessionWorkspace,
+        *,
+        state: OperationState = OperationState.RUNNING,
+        identifier: UUID | None = None,
+    ) -> Operation:
+        """Begin an operation on a workspace."""
+        return repos.operations.begin(identifier or self.ids.uuid(), "provision", "{}", self.about(workspace), state=state)
 
     def checkpoint(self, host: RuntimeHost, *, digest: str = "d1") -> Checkpoint:
         """Return a checkpoint without a number."""

@@ -11,7 +11,7 @@ import pytest
 
 from jamcore.domain.errors import IllegalTransitionError, NotFoundError
 from jamcore.domain.events import SessionNotice
-from jamcore.domain.operations import OperationState
+from jamcore.domain.operations import About, OperationState
 from jamcore.domain.sessions import HostState, SessionState, TurnState, WorkspaceState
 from jamcore.store import FencedError, Repos
 
@@ -25,7 +25,7 @@ async def test_a_new_row_belongs_to_the_one_who_writes_it(tmp_path: Path, open_a
     """The fence of a record is the store's to say, so nobody can make a row that it could not change."""
     async with open_at(tmp_path / "jam.db") as store:
         seeded = await store.transact(make.seed)
-        operation = await store.transact(lambda repos: repos.operations.upsert(make.operation(seeded.workspace)))
+        operation = await store.transact(lambda repos: make.operation(repos, seeded.workspace))
         fence = (store.fence.daemon_id, store.fence.epoch)
         assert (seeded.host.daemon_id, seeded.host.fence_epoch) == fence
         assert (operation.daemon_id, operation.fence_epoch) == fence
@@ -36,15 +36,15 @@ async def test_the_next_life_adopts_hosts_leases_and_operations(tmp_path: Path, 
     path = tmp_path / "jam.db"
     async with open_at(path) as store:
         seeded = await store.transact(make.seed)
-        operation = await store.transact(lambda repos: repos.operations.upsert(make.operation(seeded.workspace)))
+        operation = await store.transact(lambda repos: make.operation(repos, seeded.workspace))
         await store.transact(lambda repos: repos.leases.acquire(seeded.host.id, seeded.session.id))
         first = store.fence.epoch
     async with open_at(path) as store:
         assert store.fence.epoch == first + 1
         left = await store.read(lambda repos: repos.operations.running())
-        assert [row.id for row in left] == [operation.id]
-        done = left[0].model_copy(update={"state": OperationState.SUCCEEDED, "ended_at": make.clock.now()})
-        assert (await store.transact(lambda repos: repos.operations.upsert(done))).state is OperationState.SUCCEEDED
+        assert left == ((operation.id, "provision", "{}"),)
+        done = await store.transact(lambda repos: repos.operations.end(operation.id, OperationState.SUCCEEDED, ""))
+        assert done.state is OperationState.SUCCEEDED
         assert await store.read(lambda repos: repos.leases.live_of_host(seeded.host.id)) == (seeded.session.id,)
         await store.transact(lambda repos: repos.leases.release(seeded.host.id, seeded.session.id))
         assert await store.read(lambda repos: repos.leases.live_of_host(seeded.host.id)) == ()
@@ -60,9 +60,9 @@ WRITES: dict[str, Callable[[Repos, Make, Seed], object]] = {
     "turn": lambda repos, make, seed: repos.turns.accept(make.turn(seed.room, seed.session)),
     "event": lambda repos, make, seed: repos.events.append(seed.room.id, None, [SessionNotice(code="c", detail="")]),
     "lease": lambda repos, make, seed: repos.leases.acquire(seed.host.id, seed.session.id),
-    "operation": lambda repos, make, seed: repos.operations.upsert(make.operation(seed.workspace)),
+    "operation": lambda repos, make, seed: make.operation(repos, seed.workspace),
     "checkpoint": lambda repos, make, seed: repos.checkpoints.insert(make.checkpoint(seed.host)),
-    "journal": lambda repos, make, seed: repos.journal.begin(make.ids.uuid(), "kind", "{}"),
+    "journal": lambda repos, make, seed: repos.operations.begin(make.ids.uuid(), "kind", "{}", About()),
 }
 
 
@@ -94,14 +94,16 @@ async def test_two_daemons_with_one_database_keep_to_their_own(tmp_path: Path, o
     async with open_at(path) as one, open_at(path, daemon_id=OTHER) as two:
         theirs = await one.transact(lambda repos: make.seed(repos, "one"))
         ours = await two.transact(lambda repos: make.seed(repos, "two"))
-        operation = await one.transact(lambda repos: repos.operations.upsert(make.operation(theirs.workspace)))
+        operation = await one.transact(lambda repos: make.operation(repos, theirs.workspace))
         with pytest.raises(FencedError):
             await two.transact(lambda repos: repos.hosts.move(theirs.host.id, HostState.ACTIVE))
         with pytest.raises(FencedError):
             await two.transact(lambda repos: repos.leases.acquire(theirs.host.id, theirs.session.id))
-        failed = operation.model_copy(update={"state": OperationState.FAILED})
         with pytest.raises(FencedError):
-            await two.transact(lambda repos: repos.operations.upsert(failed))
+            await two.transact(lambda repos: repos.operations.end(operation.id, OperationState.FAILED, "interrupted"))
+        with pytest.raises(FencedError):
+            await two.transact(lambda repos: repos.operations.note(operation.id, "layout", "intended", "{}"))
+        assert await two.read(lambda repos: repos.operations.running()) == ()
         await two.transact(lambda repos: repos.hosts.move(ours.host.id, HostState.ACTIVE))
         await one.transact(lambda repos: repos.hosts.move(theirs.host.id, HostState.ACTIVE))
         assert (await two.read(lambda repos: repos.operations.get(operation.id))).state is OperationState.RUNNING

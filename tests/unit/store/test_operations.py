@@ -1,86 +1,127 @@
-"""Operations on workspaces: their rules beyond the table of states (WS-2, WS-3)."""
+"""Operations: their rules beyond the table of states (WS-2, WS-3)."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 from pydantic import ValidationError
 
 from jamcore.domain.errors import ConflictError, IllegalTransitionError
-from jamcore.domain.operations import Operation, OperationKind, OperationState
-from jamcore.store import Store
+from jamcore.domain.operations import About, ExportRetention, Operation, OperationState
+from jamcore.store import Repos, Store
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Make, Seed
 
-R = OperationState.RUNNING
+IDENTIFIER = UUID(int=42)
+OTHERWISE: dict[str, object] = {
+    "retention": ExportRetention.KEEP_ALL,
+    "force": True,
+    "confirmed": "0" * 64,
+    "export_id": UUID(int=9),
+    "workspace_id": None,
+    "session_id": None,
+    "host_id": None,
+}
 
 
-@pytest.mark.guarantee("WS-2")
-@pytest.mark.parametrize("field", ["workspace_id", "host_id", "session_id", "kind", "started_at"])
+@pytest.mark.guarantee("WS-2", "WS-3")
+@pytest.mark.parametrize("field", OTHERWISE)
 async def test_what_an_operation_is_about_never_changes(store: Store, seeded: Seed, make: Make, field: str) -> None:
-    """Another workspace, host, session, kind or start under a known id is refused, also with a legal step."""
-    operation = await store.transact(lambda repos: repos.operations.upsert(make.operation(seeded.workspace)))
-    make.clock.turn(1)
-    other = {"kind": OperationKind.RECONCILE, "started_at": make.clock.now()}.get(field, make.ids.uuid())
-    changed = operation.model_copy(update={field: other, "state": OperationState.SUCCEEDED})
+    """Another workspace, host, session, retention, target or confirmation under a known id is refused: each is a column of its own."""
+    about = make.about(seeded.workspace)
+    operation = await store.transact(lambda repos: repos.operations.begin(IDENTIFIER, "archive", "{}", about))
+    changed = about.model_copy(update={field: OTHERWISE[field]})
     with pytest.raises(ConflictError) as refused:
-        await store.transact(lambda repos: repos.operations.upsert(changed))
+        await store.transact(lambda repos: repos.operations.begin(IDENTIFIER, "archive", "{}", changed))
     assert field in refused.value.problem
-    assert await store.read(lambda repos: repos.operations.get(operation.id)) == operation
+    assert await store.read(lambda repos: repos.operations.get(IDENTIFIER)) == operation
+
+
+@pytest.mark.guarantee("WS-2", "WS-11")
+@pytest.mark.parametrize("other", [("export", "{}"), ("archive", '{"x":1}')])
+async def test_a_known_id_is_not_used_for_anything_else(store: Store, seeded: Seed, make: Make, other: tuple[str, str]) -> None:
+    """Neither the kind nor the record changes, whether it runs or has ended; the same again is what it was."""
+    about = make.about(seeded.workspace)
+    for end in (False, True):
+        if end:
+            await store.transact(lambda repos: repos.operations.end(IDENTIFIER, OperationState.SUCCEEDED, ""))
+        first = await store.transact(lambda repos: repos.operations.begin(IDENTIFIER, "archive", "{}", about))
+        assert first.finished is end
+        with pytest.raises(ConflictError):
+            await store.transact(lambda repos: repos.operations.begin(IDENTIFIER, *other, about))
 
 
 @pytest.mark.guarantee("WS-2")
-async def test_one_operation_runs_on_a_workspace(store: Store, seeded: Seed, make: Make) -> None:
-    """A second one cannot begin, nor go from Pending to Running, until the first has ended; and the refusal says why."""
-    first = await store.transact(lambda repos: repos.operations.upsert(make.operation(seeded.workspace)))
-    with pytest.raises(ConflictError):
-        await store.transact(lambda repos: repos.operations.upsert(make.operation(seeded.workspace)))
-    waiting = make.operation(seeded.workspace, state=OperationState.PENDING)
-    await store.transact(lambda repos: repos.operations.upsert(waiting))
-    running = waiting.model_copy(update={"state": R})
-    with pytest.raises(ConflictError):
-        await store.transact(lambda repos: repos.operations.upsert(running))
-    assert await store.read(lambda repos: repos.operations.events(waiting.id)) == ((1, "pending", ""),)
-    await store.transact(lambda repos: repos.operations.upsert(first.model_copy(update={"state": OperationState.CANCELLED})))
-    assert (await store.transact(lambda repos: repos.operations.upsert(running))).state is R
+@pytest.mark.parametrize("first", [OperationState.PENDING, OperationState.RUNNING])
+@pytest.mark.parametrize("second", [OperationState.PENDING, OperationState.RUNNING])
+async def test_one_operation_of_a_workspace_is_under_way(
+    store: Store, seeded: Seed, make: Make, first: OperationState, second: OperationState
+) -> None:
+    """A second one cannot begin until the first has ended, and the refusal says why. Those about no workspace hinder nobody."""
+    held = await store.transact(partial(make.operation, workspace=seeded.workspace, state=first))
+    with pytest.raises(ConflictError, match="has not ended"):
+        await store.transact(partial(make.operation, workspace=seeded.workspace, state=second))
+    await store.transact(
+        lambda repos: repos.operations.begin(make.ids.uuid(), "change-request", "{}", About(host_id=seeded.host.id))
+    )
+    assert await store.read(lambda repos: repos.operations.unfinished_of_workspace(seeded.workspace.id)) == held.id
+    await store.transact(lambda repos: repos.operations.end(held.id, OperationState.FAILED, "io-error"))
+    assert await store.read(lambda repos: repos.operations.unfinished_of_workspace(seeded.workspace.id)) is None
+    assert (await store.transact(partial(make.operation, workspace=seeded.workspace, state=second))).state is second
 
 
 @pytest.mark.guarantee("WS-2")
-async def test_a_running_operation_may_get_another_result(store: Store, seeded: Seed, make: Make) -> None:
-    """Progress is stored with an event; the same again adds none."""
-    operation = await store.transact(lambda repos: repos.operations.upsert(make.operation(seeded.workspace)))
-    further = operation.model_copy(update={"result": "copied"})
-    for _ in range(2):
-        assert await store.transact(lambda repos: repos.operations.upsert(further)) == further
-    assert await store.read(lambda repos: repos.operations.events(operation.id)) == ((1, R, ""), (2, R, "copied"))
+async def test_the_story_has_every_change_of_the_state_and_every_boundary(store: Store, seeded: Seed, make: Make) -> None:
+    """Numbered without a gap; what was noted can be read on from any number, and a repeated end adds nothing."""
+
+    def live(repos: Repos) -> None:
+        operation = make.operation(repos, seeded.workspace, state=OperationState.PENDING, identifier=IDENTIFIER)
+        repos.operations.note(operation.id, "export", "intended", "{}")
+        repos.operations.note(operation.id, "export", "failed", "{}", failure="os.enospc")
+        repos.operations.note(operation.id, "remove", "intended", "{}", commits=True)
+        for _ in range(2):
+            repos.operations.end(operation.id, OperationState.SUCCEEDED, "")
+
+    await store.transact(live)
+    story = await store.read(lambda repos: repos.operations.story(IDENTIFIER))
+    assert [(event.seq, event.state.value, event.step, event.phase, event.result) for event in story] == [
+        (1, "pending", "", "", ""),
+        (2, "pending", "export", "intended", ""),
+        (3, "pending", "export", "failed", "os.enospc"),
+        (4, "running", "", "", ""),
+        (5, "running", "remove", "intended", ""),
+        (6, "succeeded", "", "", ""),
+    ]
+    assert await store.read(lambda repos: repos.operations.story(IDENTIFIER, after=4)) == story[4:]
+    assert await store.read(lambda repos: repos.operations.failures(IDENTIFIER)) == (("export", "os.enospc"),)
 
 
 @pytest.mark.guarantee("WS-2")
 @pytest.mark.parametrize("state", [OperationState.SUCCEEDED, OperationState.FAILED, OperationState.CANCELLED])
 async def test_no_operation_is_born_ended(store: Store, seeded: Seed, make: Make, state: OperationState) -> None:
     """What ends has begun: an unknown id in an end state is refused and leaves no row."""
-    operation = make.operation(seeded.workspace, state=state)
     with pytest.raises(IllegalTransitionError):
-        await store.transact(lambda repos: repos.operations.upsert(operation))
-    assert await store.read(lambda repos: repos.operations.events(operation.id)) == ()
+        await store.transact(partial(make.operation, workspace=seeded.workspace, state=state, identifier=IDENTIFIER))
+    assert not await store.read(lambda repos: repos.operations.knows(IDENTIFIER))
 
 
 @pytest.mark.guarantee("WS-2")
 async def test_an_ended_operation_keeps_its_result(store: Store, seeded: Seed, make: Make) -> None:
     """Terminal is terminal: even the result stays."""
-    operation = await store.transact(lambda repos: repos.operations.upsert(make.operation(seeded.workspace)))
-    ended = operation.model_copy(update={"state": OperationState.FAILED, "result": "io-error"})
-    await store.transact(lambda repos: repos.operations.upsert(ended))
+    operation = await store.transact(partial(make.operation, workspace=seeded.workspace))
+    await store.transact(lambda repos: repos.operations.end(operation.id, OperationState.FAILED, "io-error"))
     with pytest.raises(IllegalTransitionError):
-        await store.transact(lambda repos: repos.operations.upsert(ended.model_copy(update={"result": "other"})))
+        await store.transact(lambda repos: repos.operations.end(operation.id, OperationState.FAILED, "other"))
 
 
 @pytest.mark.guarantee("WS-3")
 @pytest.mark.parametrize("result", ["/export/here", "force=1", "Copied", "a b", "x" * 65, "line\n", "é"])
-async def test_a_result_cannot_carry_intent(make: Make, seeded: Seed, result: str) -> None:
+async def test_a_result_cannot_carry_intent(store: Store, seeded: Seed, make: Make, result: str) -> None:
     """A result is a short lower-case class: no path, option, sentence or hidden line fits into it."""
-    fields = make.operation(seeded.workspace).model_dump() | {"result": result}
+    operation = await store.transact(partial(make.operation, workspace=seeded.workspace))
     with pytest.raises(ValidationError):
-        Operation.model_validate(fields)
+        Operation.model_validate(operation.model_dump() | {"result": result})

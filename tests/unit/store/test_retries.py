@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tests.unit.store.conftest import Make, Seed
 
 Insert = Callable[[Repos, Any], object]
+OPERATION = UUID(int=77)
 CASES: dict[str, tuple[Callable[[Make, Seed], Record], Insert, dict[str, object]]] = {
     "agent": (lambda make, seed: make.agent("b"), lambda repos, row: repos.agents.insert(row), {"name": "c"}),
     "host": (lambda make, seed: make.host(seed.agent), lambda repos, row: repos.hosts.insert(row), {"plan_json": "[]"}),
@@ -37,8 +39,8 @@ CASES: dict[str, tuple[Callable[[Make, Seed], Record], Insert, dict[str, object]
     ),
     "turn": (lambda make, seed: make.turn(seed.room, seed.session), lambda repos, row: repos.turns.accept(row), {"text": "no"}),
     "operation": (
-        lambda make, seed: make.operation(seed.workspace),
-        lambda repos, row: repos.operations.upsert(row),
+        lambda make, seed: make.about(seed.workspace),
+        lambda repos, row: repos.operations.begin(OPERATION, "provision", "{}", row),
         {"session_id": "another"},
     ),
     "checkpoint": (
