@@ -28,6 +28,9 @@ class SessionRows(Protocol):
     def of_host(self, host_id: UUID, /) -> tuple[RuntimeSession, ...]:
         """Return all sessions of a host."""
 
+    def bind_identity(self, session_id: UUID, identity: str, /) -> RuntimeSession:
+        """Bind the provider's id, once and for ever."""
+
 
 class TurnRows(Protocol):
     """Turns."""

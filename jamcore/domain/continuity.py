@@ -38,11 +38,18 @@ class CaptureList(Record):
 
     ``guest_scratch`` are directories below the guest's home that hold rebuildable state (live databases): emptied on restore (CONT-5).
     ``credential_patterns`` must never be captured: a match inside the captured set refuses the checkpoint by path (SEC-7).
+    ``conversation_patterns`` match captured files of one conversation alone, and all that its resume needs; ``{identity}`` stands for its
+    provider's id. With them one session of a Shared host can be exported without its siblings; without them only the whole host.
     """
 
     entries: tuple[CaptureEntry, ...]
     guest_scratch: tuple[str, ...] = ()
     credential_patterns: tuple[str, ...] = ()
+    conversation_patterns: tuple[str, ...] = ()
+
+
+CONVERSATION = "{identity}"
+"""Stands in a conversation pattern for the provider's id."""
 
 
 class ActivationPlan(Record):
@@ -59,12 +66,14 @@ class CheckpointReason(StrEnum):
     """Why a generation was made (CONT-6).
 
     FIRST_TURN holds a just-opened thread's identity right before its first turn, so that a kill during that turn can still be resumed.
+    FROM_EXPORT was made from the files of an export, and not from the live state; beside it stands what it was made from.
     """
 
     FIRST_TURN = "first-turn"
     AFTER_TURN = "after-turn"
     BEFORE_STOP = "before-stop"
     BEFORE_RESET = "before-reset"
+    FROM_EXPORT = "from-export"
 
 
 class Checkpoint(Record):

@@ -55,6 +55,12 @@ CAPTURE_FILES = 100_000
 CAPTURE_BYTES = 20 * (1 << 30)
 CAPTURE_DEPTH = 64
 """Bounds of one checkpoint (CONT-4)."""
+EXPORTED_BYTES = 64 << 20
+EXPORTED_SESSIONS = 10_000
+"""Largest ``checkpoint.json`` of an export, and sessions in it: some 600 bytes for each file of the largest checkpoint; as many sessions as
+``complete.json`` has room for."""
+LINK_BYTES = 4095
+"""Longest target of a Linux symbolic link."""
 DATABASES = 64
 DATABASE_BYTES = 2 * (1 << 30)
 DATABASE_NAMES = 20_000
@@ -108,3 +114,47 @@ TOOLCHAIN_INSTALL_S = 1800.0
 TOOLCHAIN_BYTES = 2 << 30
 TOOLCHAIN_FILES = 20_000
 """Bounds of what is unpacked from one wheel; the largest known program has 400 MiB in a dozen files."""
+
+INSPECTION_S = 60.0
+"""A whole removal inspection: a person waits for it, and 100,000 files are compared in half of it on an ordinary disk (WS-16)."""
+INSPECTION_GIT_S = 30.0
+"""One question of it to git. A second one of this length still fits, and what takes longer is unknown, which blocks."""
+INSPECTION_ENTRIES = 200_000
+"""Names of the tree; a checkout with the dependencies of a large program has half as many."""
+INSPECTION_DEPTH = 128
+"""Directories within one another: each holds a descriptor while it is walked, and a process has 1024."""
+INSPECTION_REPOSITORIES = 64
+"""Git directories, and checkouts; each costs about ten runs of git."""
+INSPECTION_UNREADABLE = 64
+"""Places that cannot be read are named up to here; more of them say nothing new."""
+INSPECTION_SHOWN = 20
+"""Paths, subjects and names that are shown of each list; its count has the rest."""
+INSPECTION_COMMITS = 1000
+"""Commits of each kind that are counted: a person needs to know that there are some, not how many thousand."""
+INSPECTION_OUTPUT_BYTES = 64 << 20
+"""One answer of git: the names of 200,000 files with their ids are some 30 MB."""
+INSPECTION_RULES_BYTES = 1 << 20
+"""A configuration, or a file of rules (``.gitignore``, ``.gitattributes``): git reads them whole into memory."""
+INSPECTION_LOCK_S = 86_400.0
+"""A file that ends in ``.lock`` is taken for a lock that somebody holds while it is younger than a day."""
+INSPECTION_LOCK_BYTES = 64
+"""A lock holds nothing or a process number; lists of dependencies that have the same ending are larger."""
+EXPORT_ENTRIES = 400_000
+EXPORT_BYTES = 200 << 30
+EXPORT_DEPTH = 128
+"""Bounds of an exported tree (WS-13). A work tree with the dependencies of several programs has some hundred thousand names, at some 500
+bytes of memory each; holes count as bytes, since whoever checks an export reads them; each level costs two descriptors."""
+EXPORT_PATH_BYTES = 4000
+"""Longest path in an export: plain programs such as ``sha256sum`` open no path of 4,096 bytes."""
+EXPORT_ATTRIBUTE_BYTES = 64 << 10
+"""Extended attributes of one file, names and values: what ext4 holds by far, and the kernel's own bound of a value."""
+EXPORT_TEXT_BYTES = 256 << 20
+"""Paths, link targets and attributes of a whole tree: they are in memory at once."""
+EXPORT_LINE_BYTES = 1 << 20
+"""Longest line of an export's list of entries: the longest path and target and all attributes, each byte escaped."""
+EXPORT_MANIFEST_BYTES = 16 << 20
+"""Largest manifest: as many sessions as a checkpoint in an export can have, and some lists of names."""
+EXPORT_LISTED = 100
+"""Names that a manifest or a refusal lists; all are in the list of entries."""
+EXPORT_CHANGED = 20
+"""Names that are given of what changed under an export: a person needs to see where it was, not all of it."""

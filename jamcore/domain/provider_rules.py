@@ -9,7 +9,7 @@ import re
 from pathlib import PurePosixPath
 
 from jamcore.domain.cells import SHARED_CELL, Ability, Cell, Placement
-from jamcore.domain.continuity import ActivationPlan, CaptureList
+from jamcore.domain.continuity import CONVERSATION, ActivationPlan, CaptureList
 from jamcore.domain.environment import environment_problems
 from jamcore.domain.errors import JamError
 from jamcore.domain.ids import plugin_name
@@ -142,6 +142,7 @@ def capture_problems(capture: CaptureList, activation: ActivationPlan) -> tuple[
     globs = {
         "capture": tuple(entry.pattern for entry in capture.entries),
         "credential pattern": capture.credential_patterns,
+        "conversation pattern": capture.conversation_patterns,
         "delete": activation.delete,
         "check": activation.check,
     }
@@ -150,6 +151,9 @@ def capture_problems(capture: CaptureList, activation: ActivationPlan) -> tuple[
     ]
     problems += [
         f"guest scratch {text[:80]!r} is no plain relative path" for text in capture.guest_scratch if not relative_path(text)
+    ]
+    problems += [
+        f"conversation pattern {text[:80]!r} names no conversation" for text in capture.conversation_patterns if CONVERSATION not in text
     ]
     if not capture.entries:
         problems.append("nothing is captured")

@@ -21,6 +21,8 @@ CAPTURE = CaptureList(
     ),
     guest_scratch=(SQLITE_DIRECTORY,),
     credential_patterns=("**/auth.json", "**/.credentials.json", "**/*.pem", "**/*.key"),
+    # A rollout's name ends in its thread's id.
+    conversation_patterns=("sessions/**/rollout-*-{identity}.jsonl", "archived_sessions/**/rollout-*-{identity}.jsonl"),
 )
 
 ACTIVATION = ActivationPlan(
