@@ -9,12 +9,26 @@ PYTHON  ?=
 FIND_PYTHON = for p in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
 	  "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; exit 0; }; done; exit 1
 
-.PHONY: demo test bench lint types imports pytest test-unprivileged guarantees install clean
+# What `make test` runs side by side, the longest first: each is a process of its own, and its tests have places of their own.
+LANES   ?= lane-real lane-crash lane-unit lint types imports
+JOBS    ?= 3
+PROOFS  := .proofs
+SIDE_BY_SIDE = --no-print-directory --keep-going --jobs=$(JOBS) $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+# A lane is bounded as a whole; each of its tests has a bound of its own besides.
+LANE_S  ?= 3000
+LANE    = $(BIN)/python -m pytest --session-timeout=$(LANE_S) -p no:cacheprovider --guarantees-json $(PROOFS)/$@.json
+
+.PHONY: demo test bench lint types imports pytest lane-real lane-crash lane-unit test-unprivileged wheels guarantees install clean
 
 demo: $(STAMP)
 	@$(BIN)/jam demo $(ARGS)
 
-test: lint types imports pytest
+# Every lane is run to its end; what it says is printed whole when it ends, and one failure fails the whole.
+test: $(STAMP)
+	@rm -rf $(PROOFS) && mkdir $(PROOFS)
+	@echo "Side by side, each shown when it ends: $(LANES) $(MORE)"
+	@$(MAKE) $(SIDE_BY_SIDE) $(LANES) $(MORE)
+	@$(BIN)/python -m jamcore.testing.proof $(PROOFS)/*.json
 
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -29,12 +43,29 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 
+lane-crash: $(STAMP)
+	$(LANE) tests/crash
+
+lane-unit: $(STAMP)
+	$(LANE) tests/unit tests/contract
+
+# Whatever no other lane has, so that a new directory of tests is never forgotten.
+lane-real: $(STAMP)
+	$(LANE) $(filter-out tests/crash/ tests/unit/ tests/contract/ %/__pycache__/,$(wildcard tests/*/ plugins/*/tests/))
+
+# The same tests as those of the lanes, in one process.
 pytest: $(STAMP)
 	$(BIN)/python -m pytest tests $(wildcard plugins/*/tests) $(ARGS)
 
 # The tests marked `unprivileged`, as an ordinary user. From root: in a copy of this tree that the user owns.
 test-unprivileged: $(STAMP)
 	.ci/unprivileged $(ARGS)
+
+# What is built for others, tried without the tree: the plugin with its wheels, the core's contracts with no plugin installed.
+PY      = py$(shell $(BIN)/python -c 'import sys; print("%d%d" % sys.version_info[:2])')
+wheels: $(STAMP)
+	$(BIN)/tox run -q -e plugin-codex-$(PY) -- -m "not slow" "$(CURDIR)/plugins/codex/tests"
+	$(BIN)/tox run -q -e core-$(PY) -- "$(CURDIR)/tests/contract" "$(CURDIR)/tests/unit/domain" "$(CURDIR)/tests/unit/testing"
 
 guarantees: $(STAMP)
 	$(BIN)/python -m jamcore.testing.guarantees
@@ -55,5 +86,5 @@ $(STAMP): $(INPUTS)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .tox build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage guarantees.json
+	rm -rf $(VENV) .tox build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage guarantees.json $(PROOFS)
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

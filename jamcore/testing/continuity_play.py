@@ -32,6 +32,7 @@ from jamcore.domain.requests import RoomView, TurnRequest
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.engines.supervised.records import running_as
 from jamcore.testing.continuity_matrix import Cell, Fate, Loss, Moment
+from jamcore.testing.crash import Lives
 from jamcore.testing.daemon import DaemonChild, gone, kill, parked, place_toolchain, room_event, running_daemon, until, victims
 from jamcore.testing.exchanges import Exchange, Place, Question, repeated, said_in
 from jamcore.testing.guards import descendants, settle
@@ -337,14 +338,14 @@ def told_of(cell: Cell, number: int) -> Told:
 
 
 @asynccontextmanager
-async def playing(cell: Cell, directory: Path, *, provider: str, rooms: int = 1) -> AsyncIterator[Play]:
+async def playing(cell: Cell, directory: Path, *, provider: str, lives: Lives, rooms: int = 1) -> AsyncIterator[Play]:
     """Start everything for a cell; in the end nothing may be left in or beside the app directory."""
     told = tuple(told_of(cell, number) for number in range(rooms))
     rules = [rule for each in told for exchange in each.exchanges for rule in exchange.rules()]
     rules += [rule for each in told for rule in each.question.rules()]
     before, private = descendants(), directory / "private"
     await place_toolchain(directory / "app", provider)
-    daemon = DaemonChild(directory / "app", private=private)
+    daemon = DaemonChild(directory / "app", private=private, lives=lives)
     stop = {VARIABLE: f"{STOP}{STOPS_AT[cell.moment]}#{CAPTURES * rooms + 1}"} if cell.moment in STOPS_AT else {}
     async with ResponsesServer(Script(rules=tuple(rules))) as server, running_daemon(daemon, **stop) as client:
         try:

@@ -8,13 +8,30 @@ written::
         with pytest.raises(Killed):
             await Runner(journal, KillAt(point)).run(ACTION, identifier, record)
         await Runner(journal, NoCrash()).run(ACTION, identifier, record)
+
+A kill that is real needs a process that is. :class:`Lives` forks it from a child that has imported Jam before, which saves the second that
+imports take; the fixture ``lives`` has one for the whole run::
+
+    def test_sigkill(point: str, lives: Lives, tmp_path: Path) -> None:
+        assert lives.run(live, str(tmp_path), point) == -signal.SIGKILL  # live: a function of the test's module, may be a coroutine
 """
 
 from __future__ import annotations
 
+import inspect
+import multiprocessing
 import os
+import pkgutil
 import signal
-from collections.abc import Callable
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from threading import Lock
+
+import anyio
 
 from jamcore.journal.points import CrashPoints, NoCrash
 
@@ -79,4 +96,118 @@ def _end_at_once() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-__all__ = ["At", "CrashPoints", "KillAt", "Killed", "NoCrash", "Passed", "RaiseAt", "SigkillAt"]
+# ------------------------------------------------------------------------------------------------------------------ lives
+
+IMPORTED = ("jamcore.jamd.service", "jamcore.testing.daemon_process", "jamcore.testing.doubles.engines", "pytest")
+LIFE_S = 60.0
+
+
+class Life:
+    """A process that was forked from the one that has everything imported. Its methods are those of ``subprocess.Popen``."""
+
+    def __init__(self, process: BaseProcess) -> None:
+        assert process.pid is not None
+        self.pid = process.pid
+        self._process = process
+        self._lock = Lock()  # how it ended can be read once, and several threads may ask
+
+    def poll(self) -> int | None:
+        """Return how it ended, the negative number of the signal that ended it; ``None`` while it runs."""
+        with self._lock:
+            return self._process.exitcode
+
+    def wait(self, timeout: float = LIFE_S) -> int:
+        """Wait for its end and return how it ended.
+
+        Raises:
+            TimeoutError: It goes on after ``timeout`` seconds.
+        """
+        with self._lock:
+            self._process.join(timeout)
+            if (code := self._process.exitcode) is None:
+                raise TimeoutError(f"process {self.pid} did not end within {timeout:.0f} s")
+            return code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, to nobody when it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+class Lives:
+    """Begins processes by forking them from a child that has imported Jam.
+
+    There is one such child for each Python process, Python's own fork server, and it ends with it. Each life has a copy of what was
+    imported and nothing else: no thread, no descriptor besides the standard ones, and the environment that it is given.
+    """
+
+    def __init__(self) -> None:
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(list(IMPORTED))
+        self.run(_nothing)  # so that the child is there, and no test is taken to have left it
+
+    def begin(
+        self,
+        main: Callable[..., object],
+        *arguments: object,
+        environment: Mapping[str, str] | None = None,
+        said: Path | None = None,
+    ) -> Life:
+        """Begin a life: a function of a module, a coroutine too. What it returns is its exit status, ``None`` being 0.
+
+        Args:
+            main: What it does; found again in the life by its module and its name.
+            *arguments: What can be pickled.
+            environment: Its whole environment; this process's by default.
+            said: Where its standard output and error go, at the end of the file; this process's streams by default.
+        """
+        module = sys.modules[main.__module__]
+        assert module.__file__ is not None
+        root = Path(module.__file__).parents[module.__name__.count(".")]  # tests lie in no package that is installed
+        variables = dict(os.environ if environment is None else environment)
+        where = (str(root), f"{module.__name__}:{main.__qualname__}", variables, said and str(said))
+        process = self._context.Process(target=_live, args=(*where, arguments), daemon=True)
+        process.start()
+        return Life(process)
+
+    def run(self, main: Callable[..., object], *arguments: object, said: Path | None = None) -> int:
+        """Live to the end and return how it ended.
+
+        Raises:
+            TimeoutError: It goes on after :data:`LIFE_S`; it is ended.
+        """
+        life = self.begin(main, *arguments, said=said)
+        try:
+            return life.wait()
+        finally:
+            life.kill()
+
+
+def _nothing() -> None:
+    """A life without events."""
+
+
+def _live(root: str, name: str, variables: dict[str, str], said: str | None, arguments: tuple[object, ...]) -> None:
+    """Be a life. What the fork server knew of its own place in the world is forgotten."""
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    if said is not None:
+        to = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(to, 1)
+        os.dup2(to, 2)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.environ.clear()
+    os.environ.update(variables)
+    tempfile.tempdir = None
+    if root not in sys.path:
+        sys.path.append(root)
+    main = pkgutil.resolve_name(name)
+    sys.exit(anyio.run(partial(main, *arguments)) if inspect.iscoroutinefunction(main) else main(*arguments))
+
+
+__all__ = ["At", "CrashPoints", "KillAt", "Killed", "Life", "Lives", "NoCrash", "Passed", "RaiseAt", "SigkillAt"]

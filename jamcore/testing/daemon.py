@@ -11,10 +11,9 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +32,8 @@ from jamcore.domain.requests import Health
 from jamcore.plugins.manager import ProviderManager
 from jamcore.sandbox.toolchain import COMPLETE, CompletionRecord
 from jamcore.system.files import Files
+from jamcore.testing.crash import Life, Lives
+from jamcore.testing.daemon_process import begin_daemon
 from jamcore.testing.guards import Process, descendants, settle
 from jamcore.testing.guards import kill as kill_processes
 from jamcore.testing.toolchains import ToolchainUnavailableError, pinned_toolchain
@@ -58,13 +59,17 @@ class DaemonChild:
         environment: Variables besides this process's own; a credential reaches the daemon here and nowhere else.
         private: A directory for everything that the daemon puts outside its app directory: its socket, temporary files, what it says.
             Without it the daemon uses the places that it always uses.
+        lives: Forks it from a process that has it imported, instead of a new interpreter that imports for a second.
     """
 
-    def __init__(self, app: Path, *, environment: Mapping[str, str] | None = None, private: Path | None = None) -> None:
+    def __init__(
+        self, app: Path, *, environment: Mapping[str, str] | None = None, private: Path | None = None, lives: Lives | None = None
+    ) -> None:
         self.app = app
         self.private = private
         self._environment = dict(environment or {})
-        self._process: subprocess.Popen[bytes] | None = None
+        self._lives = lives
+        self._process: subprocess.Popen[bytes] | Life | None = None
 
     @property
     def pid(self) -> int:
@@ -86,17 +91,9 @@ class DaemonChild:
         """Start it, with more variables for this life alone. The caller waits with :meth:`up`."""
         if self.returncode is None and self._process is not None:
             raise DaemonFailedError("the daemon runs already")
+        said = self._said() if self.private else None
         environment = {**os.environ, **self._places(), **self._environment, **more}
-        with ExitStack() as stack:
-            said = stack.enter_context(self._said().open("ab")) if self.private else None
-            self._process = subprocess.Popen(
-                (sys.executable, "-P", "-m", "jamcore.jamd", "--app-directory", str(self.app)),
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                env=environment,
-                start_new_session=True,
-            )
+        self._process = begin_daemon(self.app, environment, said, self._lives)
 
     async def up(self, *, limit_s: float = UP_S) -> Health:
         """Wait until the daemon answers.
@@ -152,7 +149,7 @@ class DaemonChild:
             raise DaemonFailedError("the daemon was not started")
         try:
             return self._process.wait(timeout=limit_s)
-        except subprocess.TimeoutExpired as error:
+        except (subprocess.TimeoutExpired, TimeoutError) as error:
             raise DaemonFailedError(f"the daemon did not end within {limit_s:.0f} s") from error
 
     def terminate(self) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jamcore.testing.crash import Lives
 from jamcore.testing.guard_fixtures import leak_guard, no_leaks
 from jamcore.testing.needs import Needs, Probe, real_required
 from jamcore.testing.proof import ProofLedger
@@ -94,6 +95,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"guarantees: {count} proven in this run; {skipped} skipped tests prove nothing")
 
 
+@pytest.fixture(scope="session")
+def lives() -> Lives:
+    """Return what begins processes that have Jam imported already: for kills, and for daemons that a test starts again and again."""
+    return Lives()
+
+
 def _require(item: pytest.Item, name: str) -> None:
     stash = item.config.stash
     if _NEEDS not in stash:
@@ -122,4 +129,4 @@ def _require_live_switches(item: pytest.Item) -> None:
             pytest.skip(f"live: set {' and '.join(f'{name}=1' for name in absent)}")
 
 
-__all__ = ["JamHooks", "leak_guard", "no_leaks"]
+__all__ = ["JamHooks", "leak_guard", "lives", "no_leaks"]

@@ -1,12 +1,16 @@
 """Which tests prove which guarantee, and whether they passed in this run.
 
-A skipped test proves nothing (LIVE-1), and a guarantee is proven only when every test that carries its id passed.
+A skipped test proves nothing (LIVE-1), and a guarantee is proven only when every test that carries its id passed. Runs of parts of the
+tests, side by side, say it together::
+
+    python -m jamcore.testing.proof FILE...    # what --guarantees-json of each wrote
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
@@ -14,6 +18,8 @@ from typing import Literal
 import pytest
 
 Outcome = Literal["passed", "failed", "skipped", "not claimed"]
+Table = dict[str, dict[str, Outcome]]
+"""The outcome of every test by the guarantee that it carries."""
 
 NOT_CLAIMED = "not claimed: "
 """How the reason of a skip begins when what is under test does not claim the rule. Other skips leave a hole in a proof; this one says
@@ -66,9 +72,9 @@ class ProofLedger:
         elif report.when == "call":
             self._outcomes.setdefault(report.nodeid, "passed")
 
-    def by_guarantee(self) -> dict[str, dict[str, Outcome]]:
+    def by_guarantee(self) -> Table:
         """Return ``{id: {test: outcome}}`` of the tests that ran, sorted."""
-        table: dict[str, dict[str, Outcome]] = {}
+        table: Table = {}
         for nodeid, outcome in self._outcomes.items():
             for guarantee in self._ids[nodeid]:
                 table.setdefault(guarantee, {})[nodeid] = outcome
@@ -76,7 +82,7 @@ class ProofLedger:
 
     def proven(self) -> tuple[str, ...]:
         """Return the ids of which every test that claims something passed in this run, and at least one did."""
-        return tuple(g for g, tests in self.by_guarantee().items() if set(tests.values()) - {"not claimed"} == {"passed"})
+        return proven(self.by_guarantee())
 
     def skipped(self) -> int:
         """Return how many tests with an id were skipped, and so prove nothing."""
@@ -89,7 +95,33 @@ class ProofLedger:
         path.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
 
 
+def proven(table: Table) -> tuple[str, ...]:
+    """Return the ids of which every test that claims something passed, and at least one did."""
+    return tuple(g for g, tests in table.items() if set(tests.values()) - {"not claimed"} == {"passed"})
+
+
+def merged(files: Iterable[Path]) -> Table:
+    """Return what several runs wrote as one table."""
+    table: Table = {}
+    for file in files:
+        for guarantee, entry in json.loads(file.read_bytes()).items():
+            table.setdefault(guarantee, {}).update(entry["tests"])
+    return table
+
+
+def main(arguments: list[str]) -> int:
+    """Say how many guarantees the named runs proved together."""
+    table = merged(map(Path, arguments))
+    skipped = {test for tests in table.values() for test, outcome in tests.items() if outcome == "skipped"}
+    sys.stdout.write(f"guarantees: {len(proven(table))} proven in all; {len(skipped)} skipped tests prove nothing\n")
+    return 0
+
+
 def _is_not_claimed(report: pytest.TestReport) -> bool:
     """Whether a skip says "not claimed"; pytest reports it as file, line and reason."""
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
     return reason.removeprefix("Skipped: ").startswith(NOT_CLAIMED)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,17 +1,11 @@
-"""A change request, cut at every boundary and cut again while it is finished: real git, real files, a real database (WS-12).
-
-This file is also the process that is killed: ``python test_change_request_kill.py APP POINT``.
-"""
+"""A change request, cut at every boundary and cut again while it is finished: real git, real files, a real database (WS-12)."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -55,7 +49,7 @@ from jamcore.runtime.worktree import WorkTrees
 from jamcore.store import Repos, Store, StoreJournal, open_store
 from jamcore.system.clock import SystemClock
 from jamcore.system.files import Files
-from jamcore.testing.crash import KillAt, Killed, Passed, SigkillAt
+from jamcore.testing.crash import KillAt, Killed, Lives, Passed, SigkillAt
 from jamcore.testing.doubles import plans
 from jamcore.testing.doubles.engines import DirectoryEngine
 
@@ -263,15 +257,15 @@ async def test_killed_at_any_boundary_and_again_while_it_is_finished(point: str,
 
 @pytest.mark.guarantee("WS-12")
 @pytest.mark.parametrize("point", CHANGE_POINTS)
-def test_sigkill(point: str, new_app: Callable[[], Path]) -> None:
+def test_sigkill(point: str, new_app: Callable[[], Path], lives: Lives) -> None:
     """The same with a process that is really killed, and one that is killed when it finishes what the first began."""
     app = new_app()
-    died(app, point)
+    assert lives.run(living_to, app, point) == -signal.SIGKILL
     never_half(app)
     write(app, LATER)
     later = CHANGE_POINTS[CHANGE_POINTS.index(point) + 1 :][:2]
     for again in later:
-        died(app, again, may_live=True)
+        assert lives.run(living_to, app, again) in (0, -signal.SIGKILL)
         never_half(app)
 
     async def restart() -> None:
@@ -282,12 +276,11 @@ def test_sigkill(point: str, new_app: Callable[[], Path]) -> None:
     anyio.run(restart)
 
 
-def died(app: Path, point: str, *, may_live: bool = False) -> None:
-    """Run this file as a process and see it die."""
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    argv = [sys.executable, __file__, str(app), point]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, timeout=60, check=False)
-    assert done.returncode in ((-signal.SIGKILL, 0) if may_live else (-signal.SIGKILL,)), done.stderr
+async def living_to(app: Path, point: str) -> None:
+    """Be the process that is killed at a boundary."""
+    async with living(app, SigkillAt(point)) as life:
+        await life.start_up()
+        await life.ask()
 
 
 class Failing(Files):
@@ -389,14 +382,14 @@ async def test_a_package_that_was_taken_away_is_not_recorded(new_app: Callable[[
 
 
 @pytest.mark.guarantee("WS-12", "START-2")
-def test_a_tree_that_lost_its_name_ends_the_action_for_good(new_app: Callable[[], Path]) -> None:
+def test_a_tree_that_lost_its_name_ends_the_action_for_good(new_app: Callable[[], Path], lives: Lives) -> None:
     """Another tree under the same id would be another change request: start-up gives up, also when it is killed at that, and only once."""
     app = new_app()
-    died(app, "change-request.keep.recorded")
+    assert lives.run(living_to, app, "change-request.keep.recorded") == -signal.SIGKILL
     write(app, LATER)
     (app / layout.review_repository(HOST, SESSION) / "refs" / "jam" / tree_name(CHANGE)).unlink()
     for point in ("change-request.package.failed", "change-request.package.given-up"):
-        died(app, point)
+        assert lives.run(living_to, app, point) == -signal.SIGKILL
 
     async def restart() -> None:
         async with living(app) as life:
@@ -427,13 +420,3 @@ async def test_what_git_cannot_take_is_named(new_app: Callable[[], Path]) -> Non
     assert not change.complete
     assert any("nested" in words for words in change.skipped)
     assert FIRST in (app / layout.change(CHANGE) / PATCH).read_text()
-
-
-async def _child(app: Path, point: str) -> None:
-    async with living(app, SigkillAt(point)) as life:
-        await life.start_up()
-        await life.ask()
-
-
-if __name__ == "__main__":
-    anyio.run(_child, Path(sys.argv[1]), sys.argv[2])

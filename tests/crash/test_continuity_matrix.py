@@ -13,6 +13,7 @@ import pytest
 from jamcore.continuity.resuming.restore import RESTORE_POINTS
 from jamcore.testing.continuity_matrix import Cell, Loss, Moment, cell, cells
 from jamcore.testing.continuity_play import Play, playing
+from jamcore.testing.crash import Lives
 
 pytestmark = [
     pytest.mark.slow,
@@ -56,17 +57,17 @@ async def rightly(play: Play) -> None:
 
 
 @pytest.mark.parametrize("cell", cells(), ids=name)
-async def test_a_loss_at_a_moment(cell: Cell, tmp_path: Path) -> None:
+async def test_a_loss_at_a_moment(cell: Cell, tmp_path: Path, lives: Lives) -> None:
     """Whatever is lost and whenever: the exact conversation, with what was cut said to be cut, or a refusal and nothing started."""
-    async with playing(cell, tmp_path, provider=PROVIDER) as play:
+    async with playing(cell, tmp_path, provider=PROVIDER, lives=lives) as play:
         await until_it_happened(play)
         await rightly(play)
 
 
 @pytest.mark.parametrize(("cell", "point"), AGAIN, ids=name)
-async def test_a_second_kill_on_the_way_back(cell: Cell, point: str, tmp_path: Path) -> None:
+async def test_a_second_kill_on_the_way_back(cell: Cell, point: str, tmp_path: Path, lives: Lives) -> None:
     """The way back is begun anew and ends in the same place; a kill in it costs nothing more."""
-    async with playing(cell, tmp_path, provider=PROVIDER) as play:
+    async with playing(cell, tmp_path, provider=PROVIDER, lives=lives) as play:
         await until_it_happened(play)
         await play.again()
         await play.killed_on_the_way_back(point)
@@ -75,8 +76,8 @@ async def test_a_second_kill_on_the_way_back(cell: Cell, point: str, tmp_path: P
 
 @pytest.mark.guarantee("SHARE-5")
 @pytest.mark.parametrize("cell", SHARED, ids=name)
-async def test_a_loss_under_two_rooms_of_one_sandbox(cell: Cell, tmp_path: Path) -> None:
+async def test_a_loss_under_two_rooms_of_one_sandbox(cell: Cell, tmp_path: Path, lives: Lives) -> None:
     """Both rooms come back, each as its own thread and with nothing of the other, or both are refused."""
-    async with playing(cell, tmp_path, provider=PROVIDER, rooms=2) as play:
+    async with playing(cell, tmp_path, provider=PROVIDER, lives=lives, rooms=2) as play:
         await until_it_happened(play)
         await rightly(play)

@@ -1,7 +1,6 @@
 """SIGKILL at every boundary of a journaled action, and again at every boundary of its recovery: real processes, files and database.
 
-This file is also the program that lives and dies: ``python test_journal_kill.py DIRECTORY POINT``. It has no threads and no event
-loop of its own; each life is a fork of it, which saves the second that imports take.
+For each boundary one process forks all the lives that begin with a death there: it has no threads and no event loop of its own.
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from uuid import UUID
 
@@ -26,7 +23,7 @@ from jamcore.journal.steps import Action, Observed, Step
 from jamcore.store import StoreJournal, open_store
 from jamcore.system.clock import SystemClock
 from jamcore.system.files import Files
-from jamcore.testing.crash import SigkillAt
+from jamcore.testing.crash import Lives, SigkillAt
 
 pytestmark = [pytest.mark.crash]
 
@@ -123,7 +120,7 @@ def die_twice(directory: Path, point: str, again: str, *, ask: bool) -> None:
     assert names == ["jam.db", "kept", "ledger"], names
 
 
-def main(root: Path, point: str) -> None:
+def die_everywhere(root: Path, point: str) -> None:
     """Die at one boundary, and at each of the recovery, by replay and by a client's retry in turn."""
     blank = root / "blank.db"
     assert fork_blank(blank) == 0
@@ -166,13 +163,8 @@ async def make_blank(path: Path) -> None:
 @pytest.mark.guarantee("WS-11", "WS-12", "START-2")
 @pytest.mark.unprivileged
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_at_every_boundary_and_again_in_every_recovery(tmp_path: Path, point: str) -> None:
+def test_killed_at_every_boundary_and_again_in_every_recovery(tmp_path: Path, point: str, lives: Lives) -> None:
     """Whichever two boundaries the two kills fall on: nothing is lost, nothing is done twice, and the third life ends the same."""
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONDONTWRITEBYTECODE": "1"}
-    argv = [sys.executable, __file__, str(tmp_path), point]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, timeout=100, check=False)
-    assert (done.returncode, done.stdout) == (0, f"{len(reached_after(point))} recoveries of {point}\n"), done.stderr
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    said = tmp_path / "said"
+    assert lives.run(die_everywhere, tmp_path, point, said=said) == 0, said.read_text()
+    assert said.read_text() == f"{len(reached_after(point))} recoveries of {point}\n"

@@ -27,6 +27,7 @@ from jamcore.domain.events import RoomEvent
 from jamcore.domain.requests import EndpointChoice, RoomRequest, RoomView, TurnRequest
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.system.ids import SystemIds
+from jamcore.testing.crash import Lives
 from jamcore.testing.daemon import DaemonChild, gone, kill, parked, place_toolchain, room_event, running_daemon, until, victims
 from jamcore.testing.exchanges import LOG, Exchange, Place, Question, repeated, said_in
 from jamcore.testing.guards import Process, descendants, settle
@@ -313,7 +314,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(victim: Victim, directory: Path) -> AsyncIterator[World]:
+async def world(victim: Victim, directory: Path, lives: Lives) -> AsyncIterator[World]:
     """Draw the rounds, start model server and daemon, and stop them."""
     seed = int(os.environ.get(SEED_VARIABLE) or secrets.randbits(32))
     print(f"\n{SEED_VARIABLE}={seed}  victim: {victim}")
@@ -330,7 +331,7 @@ async def world(victim: Victim, directory: Path) -> AsyncIterator[World]:
     before = descendants()
     app = directory / "app"
     await place_toolchain(app, "codex")
-    daemon = DaemonChild(app, environment={"JAM_CREDENTIAL_TEST": SECRET}, private=directory / "private")
+    daemon = DaemonChild(app, environment={"JAM_CREDENTIAL_TEST": SECRET}, private=directory / "private", lives=lives)
     async with ResponsesServer(Script(rules=tuple(rules))) as server, running_daemon(daemon) as client:
         yield World(victim, daemon, client, server, rounds, before)
 
@@ -342,9 +343,9 @@ async def world(victim: Victim, directory: Path) -> AsyncIterator[World]:
 @pytest.mark.guarantee("CONT-1", "CONT-7", "CONT-11", "CONT-12")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("victim", ["provider", "sandbox", "daemon"])
-async def test_twenty_kills(victim: Victim, tmp_path: Path) -> None:
+async def test_twenty_kills(victim: Victim, tmp_path: Path, lives: Lives) -> None:
     """Killed at any boundary, the room comes back as the exact thread: all that was acknowledged is told again, nothing twice."""
-    async with world(victim, tmp_path) as w:
+    async with world(victim, tmp_path, lives) as w:
         for round_ in w.rounds:
             started = anyio.current_time()
             result = await w.play(round_)

@@ -33,6 +33,7 @@ from jamcore.domain.sessions import Turn, TurnState
 from jamcore.runs.change_action import CHANGE_POINTS
 from jamcore.sandbox.ensure import CREATE_POINTS
 from jamcore.system.ids import SystemIds
+from jamcore.testing.crash import Lives
 from jamcore.testing.daemon import DaemonChild, gone, kill, parked, place_toolchain, room_event, running_daemon, until, victims
 from jamcore.testing.exchanges import Exchange, Place, Question, repeated, said_in
 from jamcore.testing.guards import Process, descendants, settle
@@ -127,13 +128,13 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(directory: Path, holds: Place = "nowhere", *, ends_at: str = "") -> AsyncIterator[Stage]:
+async def stage(directory: Path, lives: Lives, holds: Place = "nowhere", *, ends_at: str = "") -> AsyncIterator[Stage]:
     """Start everything, the daemon's first life to end at a boundary; in the end nothing may be left in or beside its app directory."""
     exchange, question = Exchange.make("the work", "a1b2c3", holds), Question.make("the end", "d4e5f6")
     before = descendants()
     app, private = directory / "app", directory / "private"
     await place_toolchain(app, "codex")
-    daemon = DaemonChild(app, environment={"JAM_CREDENTIAL_TEST": SECRET}, private=private)
+    daemon = DaemonChild(app, environment={"JAM_CREDENTIAL_TEST": SECRET}, private=private, lives=lives)
     script = Script(rules=(*question.rules(), *exchange.rules()))
     async with ResponsesServer(script) as server, running_daemon(daemon, **{VARIABLE: ends_at}) as client:
         yield Stage(daemon, client, server, exchange, question, before)
@@ -154,9 +155,9 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.mark.guarantee("CONT-1", "CONT-11")
-async def test_the_sandbox_s_outermost_process_killed(tmp_path: Path) -> None:
+async def test_the_sandbox_s_outermost_process_killed(tmp_path: Path, lives: Lives) -> None:
     """The process that the daemon holds is not the sandbox: when it is killed everything inside ends too, and the room goes on."""
-    async with stage(tmp_path, "request-2") as s:
+    async with stage(tmp_path, lives, "request-2") as s:
         room = await s.room()
         turn = await s.say(room, s.exchange.said)
         await s.server.wait_for(held_at(s.exchange.gate), LIMIT_S)
@@ -173,9 +174,9 @@ async def test_the_sandbox_s_outermost_process_killed(tmp_path: Path) -> None:
 
 @pytest.mark.guarantee("CONT-11")
 @pytest.mark.parametrize("holds", ["request-1", "delta-1", "tool-call", "request-2", "last-delta"])
-async def test_an_orderly_end_in_the_middle_of_a_turn(holds: Place, tmp_path: Path) -> None:
+async def test_an_orderly_end_in_the_middle_of_a_turn(holds: Place, tmp_path: Path, lives: Lives) -> None:
     """SIGTERM ends the turn as interrupted, checkpoints, leaves nothing, and the next daemon brings back the exact thread."""
-    async with stage(tmp_path, holds) as s:
+    async with stage(tmp_path, lives, holds) as s:
         room = await s.room()
         turn = await s.say(room, s.exchange.said)
         await s.server.wait_for(held_at(s.exchange.gate), LIMIT_S)
@@ -198,9 +199,9 @@ async def test_an_orderly_end_in_the_middle_of_a_turn(holds: Place, tmp_path: Pa
 @pytest.mark.guarantee("OWN-5", "START-1")
 @pytest.mark.parametrize("point", CREATE_POINTS)
 @pytest.mark.parametrize("source", ["managed", "clone"])
-async def test_killed_while_a_sandbox_is_created(point: str, source: str, tmp_path: Path, repository: Path) -> None:
+async def test_killed_while_a_sandbox_is_created(point: str, source: str, tmp_path: Path, lives: Lives, repository: Path) -> None:
     """No kill leaves a sandbox that nobody knows: the start-up clears it away, and the same request makes the room."""
-    async with stage(tmp_path, ends_at=point) as s:
+    async with stage(tmp_path, lives, ends_at=point) as s:
         request = s.request(repository if source == "clone" else None)
         with pytest.raises(JamError):
             await s.client.create_room(request)
@@ -215,9 +216,9 @@ async def test_killed_while_a_sandbox_is_created(point: str, source: str, tmp_pa
 
 @pytest.mark.guarantee("CONT-7", "CONT-11", "START-1")
 @pytest.mark.parametrize("point", PUBLISH_POINTS)
-async def test_killed_while_the_first_generation_is_published(point: str, tmp_path: Path) -> None:
+async def test_killed_while_the_first_generation_is_published(point: str, tmp_path: Path, lives: Lives) -> None:
     """The first turn had not reached the model: it is reported as cut, is never sent by itself, and the room goes on."""
-    async with stage(tmp_path, ends_at=point) as s:
+    async with stage(tmp_path, lives, ends_at=point) as s:
         room = await s.room()
         turn = await s.say(room, s.exchange.said)
         await s.dead()
@@ -230,9 +231,9 @@ async def test_killed_while_the_first_generation_is_published(point: str, tmp_pa
 
 @pytest.mark.guarantee("CONT-1", "CONT-11", "START-1")
 @pytest.mark.parametrize("point", PUBLISH_POINTS)
-async def test_killed_while_a_turn_is_captured(point: str, tmp_path: Path) -> None:
+async def test_killed_while_a_turn_is_captured(point: str, tmp_path: Path, lives: Lives) -> None:
     """The provider had finished the turn: it is kept, whole, whichever boundary of its capture was the last."""
-    async with stage(tmp_path, ends_at=f"{point}#2") as s:  # the first passing is the first turn's own generation
+    async with stage(tmp_path, lives, ends_at=f"{point}#2") as s:  # the first passing is the first turn's own generation
         room = await s.room()
         turn = await s.say(room, s.exchange.said)
         await s.dead()
@@ -244,9 +245,9 @@ async def test_killed_while_a_turn_is_captured(point: str, tmp_path: Path) -> No
 
 @pytest.mark.guarantee("CONT-1", "CONT-11", "CONT-12")
 @pytest.mark.parametrize("point", RESTORE_POINTS)
-async def test_killed_while_a_generation_is_restored(point: str, tmp_path: Path) -> None:
+async def test_killed_while_a_generation_is_restored(point: str, tmp_path: Path, lives: Lives) -> None:
     """A restore that was interrupted is begun anew: the room comes back from the generation, never from the half of it."""
-    async with stage(tmp_path, ends_at=point) as s:
+    async with stage(tmp_path, lives, ends_at=point) as s:
         view = await s.client.create_room(s.request())
         room = str(view.room.id)
         turn = await s.done(room, await s.say(room, s.exchange.said))
@@ -271,9 +272,9 @@ async def test_killed_while_a_generation_is_restored(point: str, tmp_path: Path)
 
 @pytest.mark.guarantee("START-1")
 @pytest.mark.parametrize("point", CHANGE_POINTS)
-async def test_killed_while_a_change_request_is_built(point: str, tmp_path: Path, repository: Path) -> None:
+async def test_killed_while_a_change_request_is_built(point: str, tmp_path: Path, lives: Lives, repository: Path) -> None:
     """A package is there whole or not at all, nothing of a half one stays, and the same request gives exactly one."""
-    async with stage(tmp_path, ends_at=point) as s:
+    async with stage(tmp_path, lives, ends_at=point) as s:
         view = await s.client.create_room(s.request(repository))
         room = str(view.room.id)
         await s.done(room, await s.say(room, s.exchange.said))
@@ -292,9 +293,9 @@ async def test_killed_while_a_change_request_is_built(point: str, tmp_path: Path
 
 
 @pytest.mark.guarantee("PREP-4")
-async def test_the_program_killed_while_it_comes_up(tmp_path: Path) -> None:
+async def test_the_program_killed_while_it_comes_up(tmp_path: Path, lives: Lives) -> None:
     """A bring-up that fails says so by type and leaves the sandbox parked; the environment never lay in a file."""
-    async with stage(tmp_path) as s:
+    async with stage(tmp_path, lives) as s:
         room = await s.room()
         turn = await s.done(room, await s.say(room, s.exchange.said))
         await s.client.stop(room)
@@ -321,9 +322,9 @@ async def test_the_program_killed_while_it_comes_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.guarantee("START-1")
-async def test_a_damaged_record_blocks_no_other(tmp_path: Path) -> None:
+async def test_a_damaged_record_blocks_no_other(tmp_path: Path, lives: Lives) -> None:
     """Start-up reports what it cannot read, keeps it as it is, and does everything else."""
-    async with stage(tmp_path, "delta-3") as s:
+    async with stage(tmp_path, lives, "delta-3") as s:
         room = await s.room()
         turn = await s.say(room, s.exchange.said)
         await s.server.wait_for(held_at(s.exchange.gate), LIMIT_S)

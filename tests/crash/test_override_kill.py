@@ -15,6 +15,7 @@ from jamcore.domain.ownership import GUEST_MARKER
 from jamcore.domain.requests import OverrideRequest
 from jamcore.domain.sessions import TurnState
 from jamcore.sandbox.override import OVERRIDE_POINTS
+from jamcore.testing.crash import Lives
 from jamcore.testing.daemon import DaemonChild, place_toolchain, running_daemon, until
 from jamcore.testing.leftovers import left_in
 from jamcore.testing.rooms import ask, managed, new_id, said_in_room
@@ -32,11 +33,11 @@ pytestmark = [
 
 @pytest.mark.guarantee("OWN-8", "WS-10", "WS-12", "START-1")
 @pytest.mark.parametrize("point", OVERRIDE_POINTS)
-async def test_killed_while_a_sandbox_is_removed_without_its_proof(point: str, tmp_path: Path) -> None:
+async def test_killed_while_a_sandbox_is_removed_without_its_proof(point: str, tmp_path: Path, lives: Lives) -> None:
     """One removal, one notice, an exact retry that changes nothing, and the same conversation in a sandbox over the same files."""
     app = tmp_path / "app"
     await place_toolchain(app, "codex")
-    daemon = DaemonChild(app, private=tmp_path / "private")
+    daemon = DaemonChild(app, private=tmp_path / "private", lives=lives)
     async with ResponsesServer(Script(rules=(say("Yes."),))) as model:
         async with running_daemon(daemon) as client:
             room = await client.create_room(managed("codex", model.base_url))

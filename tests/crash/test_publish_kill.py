@@ -1,15 +1,9 @@
-"""SIGKILL in the middle of publications and restores, with the real store, in real processes (CONT-4, CONT-11, WS-12).
-
-This file is also the process that is killed: ``python test_publish_kill.py APP MODE POINT``.
-"""
+"""SIGKILL in the middle of publications and restores, with the real store, in real processes (CONT-4, CONT-11, WS-12)."""
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -42,6 +36,8 @@ from jamcore.store import Repos, Store, open_store
 from jamcore.system.clock import SystemClock
 from jamcore.system.files import Files
 from jamcore.system.ids import SystemIds
+from jamcore.testing.crash import Lives, SigkillAt
+from jamcore.testing.daemon import until
 
 pytestmark = [pytest.mark.crash]
 
@@ -50,18 +46,6 @@ PLAN = ActivationPlan(delete=("*.sqlite",), check=("*.jsonl",))
 FIXED = UUID(int=1 << 120)
 ROUNDS = 10
 HOST, AGENT, ROOM, SESSION, DAEMON = (UUID(int=FIXED.int + number) for number in range(5))
-
-
-class KillAt:
-    """Ends this process by SIGKILL at a boundary."""
-
-    def __init__(self, point: str) -> None:
-        self._point = point
-
-    def reach(self, point: str) -> None:
-        """Die here, if here is the place."""
-        if point == self._point:
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass(frozen=True)
@@ -183,7 +167,7 @@ def _seed(repos: Repos) -> tuple[RuntimeHost, RuntimeSession]:
 
 async def live(app: Path, mode: str, point: str) -> None:
     """Be the process that is killed."""
-    async with daemon(app, KillAt(point) if point != "never" else NoCrash()) as here:
+    async with daemon(app, SigkillAt(point) if point != "never" else NoCrash()) as here:
         if mode == "capture":
             await here.exchange(len(await here.turns(TurnState.CAPTURED)) + 1)
             await here.capture()
@@ -196,10 +180,9 @@ async def live(app: Path, mode: str, point: str) -> None:
                 print(number, flush=True)
 
 
-def run(app: Path, mode: str, point: str) -> int:
-    """Run a life to its end and return how it ended."""
-    argv = [sys.executable, __file__, str(app), mode, point]
-    return subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=60, check=False).returncode
+async def printed(said: Path, lines: int) -> None:
+    """Wait until a life has printed so many lines."""
+    await until(f"{lines} lines", lambda: said.exists() and said.read_bytes().count(b"\n") >= lines)
 
 
 async def proven(app: Path) -> None:
@@ -221,50 +204,46 @@ async def proven(app: Path) -> None:
 
 @pytest.mark.guarantee("CONT-4", "WS-12")
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_at_every_boundary_of_a_publication(tmp_path: Path, point: str) -> None:
+def test_killed_at_every_boundary_of_a_publication(tmp_path: Path, point: str, lives: Lives) -> None:
     """SIGKILL at the boundary, and SIGKILL again in the recovery of it; the third life finds nothing lost."""
-    assert run(tmp_path, "capture", "never") == 0
-    assert run(tmp_path, "capture", point) == -signal.SIGKILL
-    assert run(tmp_path, "resume", "publish.recorded") in (0, -signal.SIGKILL)
+    assert lives.run(live, tmp_path, "capture", "never") == 0
+    assert lives.run(live, tmp_path, "capture", point) == -signal.SIGKILL
+    assert lives.run(live, tmp_path, "resume", "publish.recorded") in (0, -signal.SIGKILL)
     anyio.run(proven, tmp_path)
 
 
 @pytest.mark.guarantee("CONT-11", "WS-12")
 @pytest.mark.parametrize("point", RESTORE_POINTS)
-def test_killed_at_every_boundary_of_a_restore(tmp_path: Path, point: str) -> None:
+def test_killed_at_every_boundary_of_a_restore(tmp_path: Path, point: str, lives: Lives) -> None:
     """A restore that is killed twice at the same boundary is whole in the end."""
-    assert run(tmp_path, "capture", "never") == 0
+    assert lives.run(live, tmp_path, "capture", "never") == 0
     log = tmp_path / layout.provider_state(HOST, "probe") / "thread.jsonl"
     captured = log.read_bytes()
     log.write_bytes(b"other\n")
     database = log.with_name("x.sqlite")
     database.touch()
     for _ in range(2):
-        assert run(tmp_path, "resume", point) in (0, -signal.SIGKILL)
-    assert run(tmp_path, "resume", "never") == 0
+        assert lives.run(live, tmp_path, "resume", point) in (0, -signal.SIGKILL)
+    assert lives.run(live, tmp_path, "resume", "never") == 0
     assert log.read_bytes() == captured
     assert not database.exists()
     anyio.run(proven, tmp_path)
 
 
 @pytest.mark.guarantee("CONT-4", "CONT-11")
-def test_killed_at_any_moment(tmp_path: Path) -> None:
+async def test_killed_at_any_moment(tmp_path: Path, lives: Lives) -> None:
     """At moments drawn from a printed seed: captured turns are in the generation, and the session resumes exactly."""
     seed = random.SystemRandom().randrange(1 << 32)
     print("seed", seed)
     source = random.Random(seed)
-    for _ in range(ROUNDS):
-        argv = [sys.executable, __file__, str(tmp_path), "work", "never"]
-        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as child:
-            assert child.stdout is not None
-            assert child.stdout.readline() == b"0\n"
-            for _ in range(source.randrange(4)):
-                child.stdout.readline()
+    for number in range(ROUNDS):
+        said = tmp_path / f"said-{number}"
+        life = lives.begin(live, tmp_path, "work", "never", said=said)
+        try:
+            await printed(said, 1 + source.randrange(4))
             # Between two lines lie a store's commit, a capture and another commit: some ten milliseconds.
-            time.sleep(source.random() * 0.015)
-            child.kill()
-        anyio.run(proven, tmp_path)
-
-
-if __name__ == "__main__":
-    anyio.run(live, Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+            time.sleep(source.random() * 0.015)  # noqa: ASYNC251 - nothing else runs here, and nothing may come between
+        finally:
+            life.kill()
+        assert life.wait() == -signal.SIGKILL, said.read_text()
+        await proven(tmp_path)

@@ -1,14 +1,9 @@
-"""SIGKILL in the middle of a removal of payload, in real processes: the next life finishes it and nothing is lost (WS-9, WS-12).
-
-This file is also the process that is killed: ``python -m tests.crash.test_removal_kill APP MODE POINT``.
-"""
+"""SIGKILL in the middle of a removal of payload, in real processes: the next life finishes it and nothing is lost (WS-9, WS-12)."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -33,12 +28,12 @@ from jamcore.store import StoreJournal
 from jamcore.system.clock import SystemClock
 from jamcore.system.files import Files
 from jamcore.system.ids import SystemIds
-from tests.crash.test_publish_kill import HOST, Daemon, KillAt, daemon
+from jamcore.testing.crash import Lives, SigkillAt
+from tests.crash.test_publish_kill import HOST, Daemon, daemon
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.guarantee("WS-9", "WS-12")]
 
 REMOVAL = UUID(int=77 << 100)
-ROOT = Path(__file__).parents[2]
 
 
 class Nothing:
@@ -88,7 +83,7 @@ async def life(app: Path, crash: CrashPoints) -> AsyncIterator[Life]:
 
 async def live(app: Path, mode: str, point: str) -> None:
     """Be the process that is killed."""
-    async with life(app, KillAt(point)) as now:
+    async with life(app, SigkillAt(point)) as now:
         if mode == "prepare":
             base = now.here.log.with_name("base.jsonl")
             for number in range(5):
@@ -120,20 +115,10 @@ async def proven(app: Path) -> None:
         assert now.here.log.read_bytes() == expected
 
 
-def run(app: Path, mode: str, point: str) -> int:
-    """Run a life to its end and return how it ended."""
-    argv = [sys.executable, "-m", "tests.crash.test_removal_kill", str(app), mode, point]
-    return subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=60, check=False, cwd=ROOT).returncode
-
-
 @pytest.mark.parametrize("point", REMOVAL_POINTS)
-def test_killed_at_every_boundary_of_a_removal(tmp_path: Path, point: str) -> None:
+def test_killed_at_every_boundary_of_a_removal(tmp_path: Path, point: str, lives: Lives) -> None:
     """SIGKILL at the boundary, SIGKILL again in what the next start does about it; the third life has it done, exactly once."""
-    assert run(tmp_path, "prepare", "never") == 0
-    assert run(tmp_path, "remove", point) == -signal.SIGKILL
-    assert run(tmp_path, "start", point) in (0, -signal.SIGKILL)
+    assert lives.run(live, tmp_path, "prepare", "never") == 0
+    assert lives.run(live, tmp_path, "remove", point) == -signal.SIGKILL
+    assert lives.run(live, tmp_path, "start", point) in (0, -signal.SIGKILL)
     anyio.run(proven, tmp_path)
-
-
-if __name__ == "__main__":
-    anyio.run(live, Path(sys.argv[1]), sys.argv[2], sys.argv[3])

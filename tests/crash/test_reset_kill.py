@@ -13,6 +13,7 @@ from jamcore.domain import layout
 from jamcore.domain.errors import JamError
 from jamcore.domain.resets import StartFreshRequest
 from jamcore.domain.sessions import TurnState
+from jamcore.testing.crash import Lives
 from jamcore.testing.daemon import DaemonChild, place_toolchain, running_daemon, until
 from jamcore.testing.leftovers import left_in
 from jamcore.testing.rooms import ask, managed, new_id, running, said_in_room
@@ -30,11 +31,11 @@ pytestmark = [
 
 @pytest.mark.guarantee("CONT-9", "WS-10", "WS-12", "START-1")
 @pytest.mark.parametrize("point", RESET_POINTS)
-async def test_killed_while_a_conversation_is_begun_afresh(point: str, tmp_path: Path) -> None:
+async def test_killed_while_a_conversation_is_begun_afresh(point: str, tmp_path: Path, lives: Lives) -> None:
     """One new host, one notice, an exact retry with the same answer, the files with the new session and the old ones where they were."""
     app = tmp_path / "app"
     await place_toolchain(app, "codex")
-    daemon = DaemonChild(app, private=tmp_path / "private")
+    daemon = DaemonChild(app, private=tmp_path / "private", lives=lives)
     rules = (*running("printf mine > made.txt", said="Write"), say("Yes."))
     async with ResponsesServer(Script(rules=rules)) as model:
         async with running_daemon(daemon) as client:

@@ -27,6 +27,7 @@ from jamcore.domain.cells import Placement
 from jamcore.domain.errors import JamError
 from jamcore.domain.requests import RoomView, TurnRequest
 from jamcore.domain.sessions import Turn, TurnState
+from jamcore.testing.crash import Lives
 from jamcore.testing.daemon import DaemonChild, gone, kill, parked, place_toolchain, running_daemon, until, victims
 from jamcore.testing.exchanges import LOG, Exchange, Place, Question, repeated, said_in
 from jamcore.testing.guards import descendants, settle
@@ -237,7 +238,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(directory: Path) -> AsyncIterator[World]:
+async def world(directory: Path, lives: Lives) -> AsyncIterator[World]:
     """Draw the rounds, start model server and daemon, and stop them."""
     seed = int(os.environ.get(SEED_VARIABLE) or secrets.randbits(32))
     print(f"\n{SEED_VARIABLE}={seed}")
@@ -248,16 +249,16 @@ async def world(directory: Path) -> AsyncIterator[World]:
     rules = (*(rule for q in questions for rule in q.rules()), *(rule for e in exchanges for rule in e.rules()))
     app = directory / "app"
     await place_toolchain(app, "codex")
-    daemon = DaemonChild(app, private=directory / "private")
+    daemon = DaemonChild(app, private=directory / "private", lives=lives)
     async with ResponsesServer(Script(rules=rules)) as model, running_daemon(daemon) as client:
         yield World(daemon, client, model, rounds, openings)
 
 
 @pytest.mark.guarantee("SHARE-5", "CONT-1", "CONT-11", "SHARE-2")
-async def test_nine_kills_under_three_rooms(tmp_path: Path) -> None:
+async def test_nine_kills_under_three_rooms(tmp_path: Path, lives: Lives) -> None:
     """Whatever dies and wherever each of them stands: each comes back as its own thread, and nothing crosses."""
     before = descendants()
-    async with world(tmp_path) as w:
+    async with world(tmp_path, lives) as w:
         await w.open()
         for round_ in w.rounds:
             started = anyio.current_time()

@@ -17,6 +17,7 @@ from jamcore.domain import layout
 from jamcore.domain.requests import RoomView, TurnRequest
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.runtime.turns import START_SEEN
+from jamcore.testing.crash import Lives
 from jamcore.testing.daemon import DaemonChild, place_toolchain, running_daemon, until, victims
 from jamcore.testing.rooms import ask, managed, new_id
 from jamcore.testing.servers.history import AssistantText, UserText, said_in
@@ -36,10 +37,10 @@ SCRIPT = Script(
 )
 
 
-async def daemon_in(directory: Path) -> DaemonChild:
+async def daemon_in(directory: Path, lives: Lives) -> DaemonChild:
     """Return a daemon with the program in place, not started."""
     await place_toolchain(directory / "app", PROVIDER)
-    return DaemonChild(directory / "app", private=directory / "private")
+    return DaemonChild(directory / "app", private=directory / "private", lives=lives)
 
 
 async def turn_now(client: JamClient, room: RoomView, turn: Turn | TurnRequest) -> Turn:
@@ -62,9 +63,9 @@ async def killed_before_the_note(daemon: DaemonChild, client: JamClient, room: R
     return await turn_now(client, room, turn)
 
 
-async def test_a_turn_whose_start_was_not_noted_is_cut_by_its_name(tmp_path: Path) -> None:
+async def test_a_turn_whose_start_was_not_noted_is_cut_by_its_name(tmp_path: Path, lives: Lives) -> None:
     """The provider had it and ended in its middle: it is cut, bound to the provider's turn, and said to be in the conversation."""
-    daemon = await daemon_in(tmp_path)
+    daemon = await daemon_in(tmp_path, lives)
     async with ResponsesServer(SCRIPT) as model, running_daemon(daemon, JAM_CRASH_POINT=f"{START_SEEN}#2") as client:
         room = await client.create_room(managed(PROVIDER, model.base_url))
         assert (await ask(client, room, "first")).state is TurnState.CAPTURED
@@ -76,9 +77,9 @@ async def test_a_turn_whose_start_was_not_noted_is_cut_by_its_name(tmp_path: Pat
         assert said(model, UserText) == ["first", "second", "third"]
 
 
-async def test_a_first_turn_whose_start_was_not_noted_is_in_no_conversation(tmp_path: Path) -> None:
+async def test_a_first_turn_whose_start_was_not_noted_is_in_no_conversation(tmp_path: Path, lives: Lives) -> None:
     """A session is bound to its thread by the note of its first turn: without it the room starts fresh, and the turn is cut with words."""
-    daemon = await daemon_in(tmp_path)
+    daemon = await daemon_in(tmp_path, lives)
     async with ResponsesServer(SCRIPT) as model, running_daemon(daemon, JAM_CRASH_POINT=START_SEEN) as client:
         room = await client.create_room(managed(PROVIDER, model.base_url))
         cut = await killed_before_the_note(daemon, client, room, "second")
@@ -88,9 +89,9 @@ async def test_a_first_turn_whose_start_was_not_noted_is_in_no_conversation(tmp_
         assert said(model, UserText) == ["third"]
 
 
-async def test_a_turn_that_ended_before_its_start_was_noted_is_kept(tmp_path: Path) -> None:
+async def test_a_turn_that_ended_before_its_start_was_noted_is_kept(tmp_path: Path, lives: Lives) -> None:
     """The provider finished it while the database took no writes: it is kept and captured, and its answer is told to the model again."""
-    daemon = await daemon_in(tmp_path)
+    daemon = await daemon_in(tmp_path, lives)
     async with ResponsesServer(SCRIPT) as model, running_daemon(daemon) as client:
         room = await client.create_room(managed(PROVIDER, model.base_url))
         ref = str(room.room.id)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jamcore.control.client import JamClient
+from jamcore.testing.crash import Lives
 from jamcore.testing.daemon import DaemonChild, place_toolchain, probe_provider, running_daemon
 from jamcore.testing.rooms import running
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
@@ -39,10 +40,10 @@ def app(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def daemon(app: Path, tmp_path: Path) -> DaemonChild:
+async def daemon(app: Path, tmp_path: Path, lives: Lives) -> DaemonChild:
     """A daemon with the program in place, not started; it knows one credential, from its environment."""
     await place_toolchain(app, PROVIDER)
-    return DaemonChild(app, environment={"JAM_CREDENTIAL_TEST": SECRET}, private=tmp_path / "private")
+    return DaemonChild(app, environment={"JAM_CREDENTIAL_TEST": SECRET}, private=tmp_path / "private", lives=lives)
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from jamcore.testing import proof
+
 pytest_plugins = "pytester"
 
 CONFTEST = """
@@ -89,6 +91,31 @@ def test_what_is_not_claimed_leaves_no_hole_in_a_proof_and_is_none(project: pyte
     table = json.loads((project.path / "proofs.json").read_text())
     assert {name: entry["passed"] for name, entry in table.items()} == {"CAP-1": True, "CAP-2": False}
     assert set(table["CAP-1"]["tests"].values()) == {"passed", "not claimed"}
+
+
+@pytest.mark.guarantee("LIVE-1")
+def test_what_runs_side_by_side_proved_is_said_together(project: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """A guarantee with tests in two runs is proven when those of both passed."""
+    project.makepyfile(
+        """
+        import pytest
+        @pytest.mark.guarantee("CAP-1", "CAP-2")
+        def test_one(): pass
+        @pytest.mark.guarantee("CAP-2", "CAP-3")
+        def test_two(): raise AssertionError
+        @pytest.mark.guarantee("CAP-1", "CAP-3")
+        def test_three(): pytest.skip("no")
+        @pytest.mark.guarantee("CAP-1", "CAP-4")
+        def test_four(): pass
+        """
+    )
+    for part in ("one", "two", "three", "four"):
+        project.runpytest_inprocess("-k", part, "--guarantees-json", f"{part}.json")
+    capsys.readouterr()
+    assert proof.main(["one.json", "two.json", "four.json"]) == 0
+    assert capsys.readouterr().out == "guarantees: 2 proven in all; 0 skipped tests prove nothing\n"
+    assert proof.main(["one.json", "three.json", "four.json"]) == 0
+    assert capsys.readouterr().out == "guarantees: 2 proven in all; 1 skipped tests prove nothing\n"
 
 
 def test_a_failure_in_teardown_is_no_proof(project: pytest.Pytester) -> None:
