@@ -1,4 +1,4 @@
-"""Showing how far a download is: a bar on a terminal, a line now and then on anything else, nothing with JSON."""
+"""Showing how far an installation is: a bar on a terminal, a line now and then on anything else, nothing with JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 Show = Callable[["InstallProgress"], None]
 LINES = 10
-"""So many lines at most say how far a download is, where there is no terminal."""
+"""So many lines at most say how far a step is, where there is no terminal and its whole is known."""
+PART_BYTES = 20_000_000
+"""A line for each so many bytes, where the whole is not known."""
 _MEGABYTE = 1e6
 
 
@@ -38,11 +40,12 @@ class _Lines:
         self._print(f"installing {label} …")
 
     def show(self, state: InstallProgress) -> None:
-        """Say a new step, and every further tenth of a download."""
-        tenth = state.bytes * LINES // state.total if state.total else -1
-        if state.step and (state.step, tenth) != self._said:
-            self._said = (state.step, tenth)
-            size = f": {state.bytes / _MEGABYTE:.1f} of {state.total / _MEGABYTE:.1f} MB" if state.total else ""
+        """Say a new step, and every further tenth of it, or part of so many bytes where the whole is not known."""
+        part = state.bytes * LINES // state.total if state.total else state.bytes // PART_BYTES
+        if state.step and (state.step, part) != self._said:
+            self._said = (state.step, part)
+            whole = f" of {state.total / _MEGABYTE:.1f}" if state.total else ""
+            size = f": {state.bytes / _MEGABYTE:.1f}{whole} MB" if state.bytes or state.total else ""
             self._print(f"{state.step} {self._label}{size}")
 
     def _print(self, text: str) -> None:

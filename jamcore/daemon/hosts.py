@@ -243,6 +243,6 @@ def _rows(host: UUID, session: UUID, repos: Repos) -> tuple[RuntimeHost, Runtime
     if not binding.live:
         raise ConflictError(kind="session", ref=str(session), problem="its room began a new conversation meanwhile: say it again")
     room = repos.rooms.get(binding.room_id)
-    if reset := repos.continuity_resets.of_source(host):
-        raise ResetUnfinishedError(host=stored.sandbox, reset=str(reset.id), room=room.name)
+    if repos.continuity_resets.of_source(host) is not None:
+        raise ResetUnfinishedError(host=stored.sandbox, room=room.name)
     return stored, repos.sessions.get(session), repos.workspaces.of_session(session), room.id, room.name

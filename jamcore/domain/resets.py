@@ -255,5 +255,4 @@ class ResetUnfinishedError(RefusalError):
     hint: ClassVar[str] = "`jam continuity inspect ROOM` shows the command that finishes it; so does a start of the daemon."
 
     host: str
-    reset: str
     room: str = ""

@@ -1,10 +1,12 @@
-"""How far a download by pip is, from what pip prints for programs: ``Progress 1048576 of 98123456``."""
+"""How far a download by pip is, from what pip prints for programs (``Progress 1048576 of 98123456``) or from what lies on the disk."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 RAW_SINCE = (24, 1)
 """The first pip that prints progress for programs; an older one refuses the option."""
@@ -38,3 +40,15 @@ class ProgressReader:
         found = [match for line in whole if (match := _PROGRESS.fullmatch(line.strip()))]
         if found:
             self._told(int(found[-1][1]), int(found[-1][2]))
+
+
+def bytes_below(directory: Path) -> int:
+    """Return how many bytes the files below a directory have: the progress of a pip that tells nothing. What goes away has none."""
+    found = 0
+    for at, _, names in os.walk(directory):
+        for name in names:
+            try:
+                found += (Path(at) / name).lstat().st_size
+            except OSError:
+                continue
+    return found

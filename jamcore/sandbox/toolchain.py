@@ -26,7 +26,7 @@ from jamcore.domain.plan import Toolchain
 from jamcore.domain.providers import ToolchainMissingError, ToolchainSpec
 from jamcore.domain.records import Record
 from jamcore.domain.requests import InstalledToolchain, InstallProgress
-from jamcore.sandbox.download_progress import ProgressReader, progress_option
+from jamcore.sandbox.download_progress import ProgressReader, bytes_below, progress_option
 from jamcore.sandbox.wheels import BadWheelError, sha256_of, unpack
 from jamcore.system.environment import inherited
 from jamcore.system.files import Files
@@ -129,6 +129,7 @@ class Toolchains:
         self._machine = machine or this_machine()
         self._lock = anyio.Lock()
         self._running: dict[str, InstallProgress] = {}
+        self._scratch: dict[str, Path] = {}
 
     def require(self, provider: str, spec: ToolchainSpec) -> Toolchain:
         """Return the installed program that the plugin pins.
@@ -183,7 +184,10 @@ class Toolchains:
 
     def progress_of(self, provider: str) -> InstallProgress:
         """Say how far the installation of a provider's program is; an empty step when none runs."""
-        return self._running.get(provider, InstallProgress())
+        state, scratch = self._running.get(provider, InstallProgress()), self._scratch.get(provider)
+        if state.step == "downloading" and not state.total and scratch is not None:
+            return state.model_copy(update={"bytes": bytes_below(scratch)})  # of a pip that tells nothing
+        return state
 
     async def _install(self, provider: str, spec: ToolchainSpec, digest: str, progress: Progress) -> None:
         home = (self._app / layout.toolchain(provider, spec.version)).parent
@@ -208,7 +212,7 @@ class Toolchains:
     def _unpack(self, provider: str, spec: ToolchainSpec, wheel: Path, digest: str, staging: Path) -> None:
         tree = staging / "tree"
         tree.mkdir()
-        count = unpack(wheel, spec, tree, files=self._files)
+        count = unpack(wheel, spec, tree, files=self._files, told=self._told(provider, "unpacking"))
         record = CompletionRecord(
             provider=provider, distribution=spec.distribution, version=spec.version, wheel_sha256=digest, files=count
         )
@@ -227,7 +231,7 @@ class Toolchains:
                 await self._download(provider, spec, staging)
             progress("verifying")
             for wheel in _wheels_of(directory, spec):
-                found = await anyio.to_thread.run_sync(sha256_of, wheel)
+                found = await anyio.to_thread.run_sync(sha256_of, wheel, self._told(provider, "verifying"))
                 if found == digest:
                     return wheel
                 wrong = (wheel, found)
@@ -241,7 +245,7 @@ class Toolchains:
         yield staging / "download"
 
     async def _download(self, provider: str, spec: ToolchainSpec, staging: Path) -> None:
-        target, scratch = staging / "download", staging / "tmp"
+        target, scratch, progress = staging / "download", staging / "tmp", progress_option()
         target.mkdir()
         scratch.mkdir()
         wanted = f"{spec.distribution}=={spec.version}"
@@ -256,19 +260,26 @@ class Toolchains:
                 "--no-input",
                 "--disable-pip-version-check",
             ),
-            *("--progress-bar", progress_option(), "--retries", "2", "--timeout", "20", "-d", str(target), wanted),
+            *("--progress-bar", progress, "--retries", "2", "--timeout", "20", "-d", str(target), wanted),
         )
         env = {"PATH": os.defpath, **self._environment, "TMPDIR": str(scratch), "PYTHONNOUSERSITE": "1"}
-
-        def told(done: int, total: int) -> None:
-            self._running[provider] = InstallProgress(step="downloading", bytes=done, total=total)
-
-        reader = ProgressReader(told)
-        done = await run_bounded(
-            argv, cwd=str(scratch), env=env, limit_bytes=1 << 20, timeout_s=TOOLCHAIN_INSTALL_S, heard=reader.feed
-        )
+        reader = ProgressReader(self._told(provider, "downloading"))
+        if progress == "off":
+            self._scratch[provider] = scratch
+        try:
+            done = await run_bounded(
+                argv, cwd=str(scratch), env=env, limit_bytes=1 << 20, timeout_s=TOOLCHAIN_INSTALL_S, heard=reader.feed
+            )
+        finally:
+            self._scratch.pop(provider, None)
         if done.returncode != 0 or done.timed_out:
             raise classify_pip(done, provider=provider, wanted=wanted)
+
+    def _told(self, provider: str, step: Step) -> Callable[[int, int], None]:
+        def told(done: int, total: int) -> None:
+            self._running[provider] = InstallProgress(step=step, bytes=done, total=total)
+
+        return told
 
     def _pin(self, provider: str, spec: ToolchainSpec) -> str:
         for wheel in spec.wheels:

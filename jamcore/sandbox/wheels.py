@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import stat
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 from jamcore.domain.limits import TOOLCHAIN_BYTES, TOOLCHAIN_FILES
@@ -24,13 +24,23 @@ class BadWheelError(Exception):
     """The wheel is not what was pinned, or holds what no wheel should; the words say which."""
 
 
-def sha256_of(path: Path) -> str:
+Told = Callable[[int, int], None]
+"""Told how many bytes of how many are done; called in the thread that works."""
+
+
+def sha256_of(path: Path, told: Told = lambda _done, _total: None) -> str:
     """Return the SHA-256 of a file in hex."""
+    digest, done = hashlib.sha256(), 0
     with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        total = os.fstat(stream.fileno()).st_size
+        while chunk := stream.read(_COPY_BYTES):
+            digest.update(chunk)
+            done += len(chunk)
+            told(done, total)
+    return digest.hexdigest()
 
 
-def unpack(wheel: Path, spec: ToolchainSpec, target: Path, *, files: Files) -> int:
+def unpack(wheel: Path, spec: ToolchainSpec, target: Path, *, files: Files, told: Told = lambda _done, _total: None) -> int:
     """Unpack the members below ``spec.root`` into ``target`` at the same relative places, durably. Returns how many files.
 
     Raises:
@@ -40,8 +50,11 @@ def unpack(wheel: Path, spec: ToolchainSpec, target: Path, *, files: Files) -> i
     try:
         with zipfile.ZipFile(wheel) as archive:
             members = _members(archive, spec)
+            done, total = 0, sum(info.file_size for info in members)
             for info in members:
-                _extract(archive, info, target, spec, files)
+                for written in _extract(archive, info, target, spec, files):
+                    done += written
+                    told(done, total)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
         raise BadWheelError(f"not a readable wheel: {error}") from error
     for name in {spec.program, *spec.executables}:
@@ -67,13 +80,15 @@ def _members(archive: zipfile.ZipFile, spec: ToolchainSpec) -> list[zipfile.ZipI
     return members
 
 
-def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, spec: ToolchainSpec, files: Files) -> None:
+def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, spec: ToolchainSpec, files: Files) -> Iterator[int]:
+    """Write a member, and yield how many bytes were written each time."""
     place = target / info.filename
     place.parent.mkdir(parents=True, exist_ok=True)
     inside = str(PurePosixPath(info.filename).relative_to(spec.root))
     with archive.open(info) as source, place.open("xb") as stream:
         # zipfile reads no more than the size that was declared and bounded above, and checks the checksum at the end.
-        shutil.copyfileobj(source, stream, _COPY_BYTES)
+        while chunk := source.read(_COPY_BYTES):
+            yield stream.write(chunk)
         stream.flush()
         os.fchmod(stream.fileno(), PROGRAM_MODE if inside in {spec.program, *spec.executables} else FILE_MODE)
         files.sync(stream.fileno())

@@ -6,10 +6,11 @@ from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
 from jamcore.cli.views import show_standings
+from jamcore.cli.words import quoted
 
 COLUMNS = (
     "BYTES is what a checkpoint brings back, WRITTEN what it added to the disk when it was made. What its removal would free is another "
-    "figure, since others may need the same bytes: jam checkpoint rm CHECKPOINT"
+    "figure, since others may need the same bytes: jam checkpoint rm --room "
 )
 
 
@@ -27,7 +28,7 @@ def command(room: RoomArgument, json: JsonOption = False, app_directory: Directo
             session.output.document(found)
             return Exit.OK
         show_standings(session.output, found)
-        session.output.note(COLUMNS if found else "No checkpoint yet: the first one is made with the first turn.")
+        session.output.note(COLUMNS + quoted(room) if found else "No checkpoint yet: the first one is made with the first turn.")
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory, room=room)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import CheckpointArgument, DirectoryOption, JsonOption
+from jamcore.cli.rooms import room_on
 from jamcore.cli.views import moment
-from jamcore.cli.words import quoted
-from jamcore.control.client import JamClient
-from jamcore.domain.continuity import Checkpoint
 
 
 def command(checkpoint: CheckpointArgument, json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
@@ -26,7 +24,7 @@ def command(checkpoint: CheckpointArgument, json: JsonOption = False, app_direct
             session.output.line(f"Generation {row.generation} is sound: {row.files} files, {row.bytes_total} bytes", "green")
         else:
             session.output.line(f"Generation {row.generation} is damaged: {verdict.problem}", "red")
-            room = await _room_of(session.client(), row)
+            room = await room_on(session.client(), row.host_id)
             session.output.note(
                 "It is kept as it is. A live room's next turn makes a sound one; what becomes of a parked room: "
                 f"jam continuity inspect {room}"
@@ -34,8 +32,3 @@ def command(checkpoint: CheckpointArgument, json: JsonOption = False, app_direct
         return Exit.OK if verdict.sound else Exit.NOT_WELL
 
     invoke(work, json=json, directory=app_directory)
-
-
-async def _room_of(client: JamClient, row: Checkpoint) -> str:
-    """Return a room of the checkpoint's sandbox as it is typed; the placeholder for one that a fresh start left."""
-    return next((quoted(view.room.name) for view in await client.rooms() if view.host.id == row.host_id), "ROOM")

@@ -11,6 +11,7 @@ from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption
 from jamcore.cli.output import Output
+from jamcore.cli.rooms import room_on
 from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.requests import OverrideRequest, OverrideView
 
@@ -54,7 +55,8 @@ def command(
             output.document(done)
         else:
             output.line(f"{done.sandbox}: removed{'' if discard_work else '; its files stay'}")
-            output.note("Bring its room back, in a new sandbox over the same files: jam room resume ROOM")
+            room = await room_on(client, done.host_id)
+            output.note(f"Bring its room back, in a new sandbox over the same files: jam room resume {room}")
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)

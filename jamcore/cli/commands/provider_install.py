@@ -35,6 +35,7 @@ def command(
             return False
 
         async def install() -> InstalledToolchain:
+            show(await client.install_progress(provider))  # first alone: two at once would both start the daemon
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_watch, client, provider, show)
                 done = await client.install(provider)

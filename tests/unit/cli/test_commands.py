@@ -169,6 +169,8 @@ def test_checkpoints_are_looked_at(jam: Jam, room: str) -> None:
     """Listed, shown, verified, compared; a damaged one ends with a status of its own; names steer no terminal."""
     (row,) = [line.split("\t") for line in jam("checkpoint", "ls", room).out.splitlines()]
     assert row[0] == "2"
+    columns = jam("checkpoint", "ls", room).err
+    assert [word for word in ("BYTES", "WRITTEN", f"jam checkpoint rm --room {room}\n") if word not in columns] == []
     shown = jam("checkpoint", "show", row[1])
     assert "0600\tfile\t4096\thome/sessions/a\\x1b[2J.jsonl" in shown.out
     assert "1 more" in shown.err

@@ -109,7 +109,7 @@ def test_a_room_says_what_it_began_afresh_from(jam: Jam) -> None:
         (ResetRefusedError(host="h", problem="p"), "my room", "`jam continuity inspect 'my room'`"),
         (CheckpointCorruptError(checkpoint="c", detail="d"), "r", "`jam continuity inspect r`"),
         (CheckpointCorruptError(checkpoint="c", detail="d"), "", "`jam continuity inspect ROOM`"),
-        (ResetUnfinishedError(host="h", reset="x", room="its own"), "r", "jam continuity inspect 'its own'"),
+        (ResetUnfinishedError(host="h", room="its own"), "r", "jam continuity inspect 'its own'"),
         (HostUnsavedError(rooms="one", problem="p", failed_at="t"), "r", "`jam room stop one`"),
         (HostUnsavedError(rooms="one, two", problem="p", failed_at="t"), "r", "`jam room stop ROOM`"),
         (HostBusyError(host="h", wanted="w", holders=("the turn of room a",), limit_s=1.0), "r", "`jam room interrupt ROOM`"),

@@ -38,6 +38,7 @@ def test_the_evidence_is_shown_and_its_digest_confirms(jam: Jam, lost: Callable[
     assert f"jam host override {room} --confirm {view['digest']}" in shown.err
     done = jam("host", "override", room, "--confirm", view["digest"])
     assert (done.status, done.out) == (Exit.OK, f"{view['evidence']['sandbox']}: removed; its files stay\n")
+    assert f"jam room resume {room}\n" in done.err
     assert jam("host", "override", room, "--confirm", view["digest"], "--json").json["confirmed"] == view["digest"]
 
 

@@ -67,12 +67,16 @@ def lines(*states: InstallProgress) -> list[str]:
 def test_a_pipe_gets_few_lines() -> None:
     """Each step once, and each tenth of a download once, however often it is asked."""
     loading = [InstallProgress(step="downloading", bytes=n * 1000, total=10_000_000) for n in range(10_001)]
-    said = lines(InstallProgress(), *loading, *([InstallProgress(step="unpacking")] * 3))
+    said = lines(InstallProgress(), *loading, *([InstallProgress(step="verifying")] * 3))
     assert said[:3] == ["installing codex …", "downloading codex: 0.0 of 10.0 MB", "downloading codex: 1.0 of 10.0 MB"]
-    assert said[-2:] == ["downloading codex: 10.0 of 10.0 MB", "unpacking codex"]
+    assert said[-2:] == ["downloading codex: 10.0 of 10.0 MB", "verifying codex"]
     assert len(said) == LINES + 3
+    unpacking = [InstallProgress(step="unpacking", bytes=n, total=4) for n in range(5)]
+    assert lines(*unpacking)[-1] == "unpacking codex: 0.0 of 0.0 MB", "every step that can say how far it is does"
 
 
-def test_a_download_of_unknown_size_is_one_line() -> None:
-    """A pip that tells nothing is no error."""
+def test_a_download_of_unknown_size_says_now_and_then_what_is_there() -> None:
+    """A pip that tells nothing is no error; what lies on the disk says now and then that it goes on."""
     assert lines(InstallProgress(step="downloading"), InstallProgress(step="downloading"))[1:] == ["downloading codex"]
+    grown = [InstallProgress(step="downloading", bytes=n * 1_000_000) for n in range(50)]
+    assert lines(*grown)[1:] == ["downloading codex", "downloading codex: 20.0 MB", "downloading codex: 40.0 MB"]

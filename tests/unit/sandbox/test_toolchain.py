@@ -26,6 +26,7 @@ from jamcore.sandbox.toolchain import (
     classify_pip,
     this_machine,
 )
+from jamcore.sandbox.wheels import sha256_of, unpack
 from jamcore.system.files import Files
 from jamcore.system.process import Finished
 
@@ -111,6 +112,20 @@ async def test_a_wheel_from_the_directory_is_installed_without_pip(tmp_path: Pat
     again = await tools.install("good", spec, progress=steps.append)
     assert again.already
     assert len(steps) == 2
+
+
+async def test_verifying_and_unpacking_say_how_far_they_are(tmp_path: Path) -> None:
+    """Each in bytes of the whole, to its end; a wheel is not held in memory for it."""
+    noise = os.urandom(3 << 20)
+    wheel = make_wheel(tmp_path / "wheels", {**MEMBERS, "good_bin/tree/share/noise": noise})
+    told: list[tuple[int, int]] = []
+    assert sha256_of(wheel, lambda done, total: told.append((done, total))) == hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert (len(told) > 2, told[-1]) == (True, (wheel.stat().st_size,) * 2)
+    told.clear()
+    (tmp_path / "tree").mkdir()
+    unpack(wheel, spec_for(wheel), tmp_path / "tree", files=Files(), told=lambda done, total: told.append((done, total)))
+    whole = len(noise) + sum(len(data) for name, data in MEMBERS.items() if name.startswith("good_bin/tree/"))
+    assert (len(told) > 3, told[-1], told) == (True, (whole, whole), sorted(told))
 
 
 async def test_pip_brings_a_wheel_that_is_not_in_the_directory(tmp_path: Path) -> None:
@@ -334,8 +349,10 @@ async def test_pip_gets_nothing_of_the_environment_but_what_it_needs(tmp_path: P
     assert tools._environment == {"PATH": "/bin", "PIP_INDEX_URL": "u", "HOME": "/h"}
 
 
-async def test_how_far_a_download_is_can_be_asked(tmp_path: Path) -> None:
-    """The real pip against a slow registry on the loopback: bytes of the total rise while it runs; before and after, nothing runs."""
+@pytest.mark.parametrize("option", ["raw", "off"])
+async def test_how_far_a_download_is_can_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    """The real pip against a slow registry on the loopback: bytes rise while it runs, of the total if pip tells it; else nothing runs."""
+    monkeypatch.setattr("jamcore.sandbox.toolchain.progress_option", lambda: option)
     wheel = make_wheel(tmp_path / "registry", {**MEMBERS, "good_bin/tree/share/noise": os.urandom(3 << 20)})
     spec, held = spec_for(wheel), anyio.Event()
 
@@ -369,7 +386,8 @@ async def test_how_far_a_download_is_can_be_asked(tmp_path: Path) -> None:
                     await anyio.sleep(0.02)
             held.set()
         assert seen.step == "downloading"
-        assert 0 < seen.bytes < seen.total == wheel.stat().st_size
+        assert 0 < seen.bytes < wheel.stat().st_size
+        assert seen.total == (wheel.stat().st_size if option == "raw" else 0)
         assert tools.progress_of("good") == InstallProgress()
     finally:
         await runner.cleanup()
