@@ -172,7 +172,10 @@ class ContinuityFailure(StrEnum):
 
 
 class ActivationEvidence(Record):
-    """All that the decision looks at, and ``problem``: what is wrong with the generation, for people. The decision ignores that."""
+    """All that the decision looks at, and ``problem``: what is wrong with the generation, for people. The decision ignores that.
+
+    ``live_holds``: the generation is damaged, and the live state was proven, by the digests in it, to hold all that was captured.
+    """
 
     provider_identity: str | None
     checkpoint_id: UUID | None
@@ -183,6 +186,7 @@ class ActivationEvidence(Record):
     captured_version: str | None
     current_version: str | None
     problem: str = ""
+    live_holds: bool = False
 
 
 class ActivationDecision(Record):
@@ -198,6 +202,7 @@ def decide_activation(evidence: ActivationEvidence) -> ActivationDecision:
 
     A session that never bound an identity starts fresh. One that did resumes exactly from a verified generation which captured
     this session with this identity under a compatible provider version, or is refused with the kind of failure (CONT-1, CONT-9).
+    Where the live state was proven to hold all of a damaged generation, that state takes the generation's place, and nothing else does.
     """
 
     def decided(outcome: Activation, failure: ContinuityFailure | None = None) -> ActivationDecision:
@@ -207,7 +212,7 @@ def decide_activation(evidence: ActivationEvidence) -> ActivationDecision:
         return decided(Activation.FRESH_START)
     if evidence.generation_state in ("none", "incomplete"):
         return decided(Activation.REFUSE_NO_CHECKPOINT, ContinuityFailure.MISSING)
-    if evidence.generation_state == "corrupt":
+    if evidence.generation_state == "corrupt" and not evidence.live_holds:
         return decided(Activation.REFUSE_NO_CHECKPOINT, ContinuityFailure.CORRUPT)
     if not evidence.session_captured or evidence.captured_identity != evidence.provider_identity:
         return decided(Activation.REFUSE_UNUSABLE, ContinuityFailure.SESSION_NOT_CAPTURED)

@@ -11,6 +11,7 @@ from uuid import UUID
 from jamcore.continuity.capturing.broker import CheckpointBroker, Freeze
 from jamcore.continuity.resets.evidence import BoundSession, Looked, RecoveryInspector, ResumeRules
 from jamcore.continuity.resuming.activate import Activator, Placement
+from jamcore.continuity.resuming.compare import RestoredOtherwiseError
 from jamcore.continuity.resuming.observe import Observer, observation_of, require_success
 from jamcore.domain import limits
 from jamcore.domain.continuity import (
@@ -83,7 +84,11 @@ class HostContinuity:
     async def _activate(self, seat: Seat, *, may_restore: bool) -> None:
         session = seat.session
         decision = await self.activator.inspect(
-            session, self.host, accepts_version=self.hooks.accepts_version, current_version=self.program_version
+            session,
+            self.host,
+            accepts_version=self.hooks.accepts_version,
+            current_version=self.program_version,
+            state_root=self.state_root,
         )
         await self.activator.record(session, decision)
         if decision.outcome is not Activation.FRESH_START:
@@ -92,7 +97,13 @@ class HostContinuity:
             await self._place_for_siblings()
 
     async def _expect(self, decision: ActivationDecision, session: RuntimeSession, *, may_restore: bool = True) -> None:
-        self.expectations[session.id] = (decision, await self._place_files(decision, session, may_restore=may_restore))
+        try:
+            placement = await self._place_files(decision, session, may_restore=may_restore)
+        except RestoredOtherwiseError as failed:
+            self.expectations[session.id] = (decision, Placement(ResumeSource.GENERATION))
+            await self._record(session, reported=None, detail=f"{failed.code}: {failed}")  # an attempt that failed (CONT-7)
+            raise
+        self.expectations[session.id] = (decision, placement)
         if may_restore:
             self.settling = session
 
@@ -106,7 +117,10 @@ class HostContinuity:
             return
         sessions = await self.store.read(lambda repos: repos.sessions.of_host(self.host.id))
         newest = await self.activator.newest(
-            self.host, accepts_version=self.hooks.accepts_version, current_version=self.program_version
+            self.host,
+            accepts_version=self.hooks.accepts_version,
+            current_version=self.program_version,
+            state_root=self.state_root,
         )
         for sibling in sessions:
             decision = newest.decide(sibling)
@@ -114,6 +128,9 @@ class HostContinuity:
                 await self.activator.record(sibling, decision)
                 await self._expect(decision, sibling)
                 return
+            if decision.failure is not None and newest.state in ("corrupt", "incomplete"):
+                why = f"another conversation of its sandbox cannot be brought back, and would be overwritten: {newest.problem}"
+                raise ContinuityRefusedError(session=str(sibling.id), failure=decision.failure, detail=why)
 
     async def place_databases(self) -> bool:
         """Finish the placing of a host that comes up: the sandbox runs by now, and its provider does not yet (CONT-5).
@@ -125,6 +142,7 @@ class HostContinuity:
 
         Raises:
             DatabaseRefusedError, DatabaseHelperError, CheckpointFailedError: The databases could not be put in place.
+            ContinuityRefusedError: They are not those of a damaged checkpoint, which cannot be restored.
         """
         session = self.settling
         if session is None or self.databases is None:
@@ -140,7 +158,7 @@ class HostContinuity:
                 captures=await self.hooks.declare_capture(),
                 restore_files=lambda why: self._place_files(decision, session, why_not_live=why),
             )
-        except (CaptureRefusedError, DatabaseHelperError) as failed:
+        except (CaptureRefusedError, DatabaseHelperError, RestoredOtherwiseError, ContinuityRefusedError) as failed:
             await self._record(session, reported=None, detail=f"{failed.code}: {failed}")  # an attempt that failed (CONT-12)
             raise
         self.expectations[session.id] = (decision, placed)
@@ -233,6 +251,11 @@ class HostContinuity:
         waiting = await self.store.transact(write)
         self.feed.announce(seat.room_id)
         return waiting
+
+    def needs_new_generation(self, seat: Seat) -> bool:
+        """Say whether a session came back from live state alone, because the generation that it extends is damaged."""
+        decision, _ = self.expectations[seat.session.id]
+        return decision.evidence.generation_state == "corrupt"
 
     async def capture(
         self,

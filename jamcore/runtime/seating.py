@@ -42,7 +42,7 @@ class Seating:
         """Resume the seat's thread exactly, or fail with an observation (CONT-1, CONT-7).
 
         Returns:
-            Whether a turn that was kept now waits to be captured.
+            Whether something waits to be captured: a turn that was kept, or everything, because the last generation is damaged.
         """
         seat.runtime = runtime
         continuity = self.bring_up.continuity
@@ -61,7 +61,8 @@ class Seating:
         seat.identity = ProviderIdentity(expected)
         self.kept.changed()
         await continuity.compare_files(seat, await self.bring_up.files_of(seat), partial(self.bring_up.between, seat))
-        return await continuity.settle(seat, state.turns)
+        waiting = await continuity.settle(seat, state.turns)
+        return waiting or continuity.needs_new_generation(seat)
 
     async def serve(self, seat: Seat) -> None:
         """Run the seat's turns, one at a time, until cancelled."""

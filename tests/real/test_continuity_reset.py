@@ -25,10 +25,10 @@ NAME = "my work"
 
 
 def corrupt(app: Path, room: RoomView) -> None:
-    """Damage every pack of a room's host."""
+    """Damage the root in every pack of a room's host: no live state can take its place."""
     for pack in (app / layout.packs(room.host.id)).glob("*.pack"):
         data = bytearray(pack.read_bytes())
-        data[len(data) // 2] ^= 1
+        data[-1] ^= 1
         pack.write_bytes(data)
 
 

@@ -10,8 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jamcore.continuity.generations.content import Content, read_leaf, read_leaves
+from jamcore.continuity.generations.content import (
+    Content,
+    DigestsOnly,
+    leaf_bytes,
+    leaf_count,
+    read_leaf,
+    read_leaves,
+    write_index,
+)
 from jamcore.continuity.generations.format import BLOCK, Source, Unit, digest_of
+from jamcore.continuity.generations.packs import BlockDamagedError
 from jamcore.domain import limits
 
 
@@ -33,16 +42,40 @@ def live_file(read: Callable[[int, int], bytes], size: int) -> Live:
 
 
 def keeps(source: Source, stored: Content, live: Live) -> bool:
-    """Say whether ``live`` holds what is stored.
+    """Say whether ``live`` holds what is stored of a log: all of it, or but for a line that was half written.
+
+    Raises:
+        BlockDamagedError: What is stored cannot be read.
+    """
+    return _begins_with(source, stored, read_leaves(source, stored), stored.size, live) or keeps_lines(source, stored, live)
+
+
+def keeps_lines(source: Source, stored: Content, live: Live) -> bool:
+    """Say whether what is stored ends within a line and ``live`` holds all complete lines of it.
 
     Raises:
         BlockDamagedError: What is stored cannot be read.
     """
     leaves = read_leaves(source, stored)
-    if _begins_with(source, stored, leaves, stored.size, live):
-        return True
     settled = _end_of_last_line(source, stored, leaves)
     return settled is not None and _begins_with(source, stored, leaves, settled, live)
+
+
+def begins(source: Source, stored: Content, live: Live) -> bool:
+    """Say whether ``live`` begins with exactly what is stored. Its digests tell, so the stored bytes themselves may be damaged or gone."""
+    try:
+        return _begins_with(source, stored, read_leaves(source, stored), stored.size, live)
+    except BlockDamagedError:
+        return _has_digest(stored, live)
+
+
+def _has_digest(stored: Content, live: Live) -> bool:
+    """Say the same from the topmost digest alone, where the nodes below it cannot be read."""
+    if live.size < stored.size:
+        return False
+    blocks = range(leaf_count(stored.size))
+    leaves = [digest_of(Unit.LEAF, live.read(index * BLOCK, leaf_bytes(stored.size, index))) for index in blocks]
+    return write_index(DigestsOnly(), leaves, stored.size) == stored
 
 
 def _begins_with(source: Source, stored: Content, leaves: Sequence[bytes], count: int, live: Live) -> bool:

@@ -131,6 +131,19 @@ class GuestDatabases:
                 if words != ["restored", str(len(databases))]:
                     raise answers.nonsense(words)
 
+    async def thin_out(self) -> None:
+        """Have all but the newest of what restores replaced removed. To be asked once the last restore is proven.
+
+        Raises:
+            SandboxGoneError: The sandbox does not run.
+            DatabaseRefusedError, DatabaseHelperError: The helper failed; what was replaced stays until the next time.
+        """
+        async with self._running("restoring", (), wait_s=0.0, check=False) as process:
+            answers = _Answers(process.stdout, self.host)
+            with _bounded(self.bounds.copy_s, self.host):
+                if (words := await answers.words()) != ["thinned"]:
+                    raise answers.nonsense(words)
+
     @asynccontextmanager
     async def _running(self, program: str, request: Sequence[str], *, wait_s: float, check: bool) -> AsyncIterator[GuestProcess]:
         bounds = self.bounds

@@ -25,12 +25,12 @@ from jamcore.continuity.exporting.listing import ExportListing, checked, read_li
 from jamcore.continuity.exporting.materialise import summary_of
 from jamcore.continuity.exporting.rebuild import Rebuild
 from jamcore.continuity.exporting.seats import Seat, bind, seats_of
+from jamcore.continuity.generations.content import DigestsOnly
 from jamcore.continuity.generations.format import ALGORITHM
 from jamcore.continuity.generations.objects import Root, write_root
 from jamcore.continuity.generations.publish import CheckpointFailedError, Generation, Generations
 from jamcore.continuity.generations.verify import verify
 from jamcore.continuity.ports import CheckpointStore, Rows
-from jamcore.continuity.resuming.databases import DigestsOnly
 from jamcore.domain.checkpoint_exports import CheckpointSummary, ExportedCheckpoint, OriginCheckpoint
 from jamcore.domain.continuity import CaptureList, Checkpoint, CheckpointReason, CheckpointSession
 from jamcore.domain.errors import ConflictError

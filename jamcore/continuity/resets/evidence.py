@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from jamcore.continuity.resuming.activate import AcceptsVersion, Activator, Newest
+from jamcore.continuity.resuming.activate import Activator
+from jamcore.continuity.resuming.newest import AcceptsVersion, Newest
 from jamcore.continuity.resuming.observe import Observer
 from jamcore.domain.continuity import Activation, ActivationPlan, CaptureList, CheckpointCorruptError
 from jamcore.domain.resets import ContinuityEvidence, ResetRefusedError, SessionEvidence, failure_of, worst
@@ -59,7 +60,9 @@ class RecoveryInspector:
         Raises:
             CheckpointFailedError: The machine could not read something, which is no evidence of anything.
         """
-        newest = await self._activator.newest(host, accepts_version=rules.accepts_version, current_version=rules.current_version)
+        newest = await self._activator.newest(
+            host, accepts_version=rules.accepts_version, current_version=rules.current_version, state_root=rules.state_root
+        )
         sessions = tuple([await self._session(each, newest, rules) for each in bound])
         evidence = ContinuityEvidence(
             host_id=host.id,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
-from inspect import isawaitable
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 import anyio.from_thread
@@ -20,12 +19,13 @@ from jamcore.continuity.coordinator import Coordinators
 from jamcore.continuity.generations.blocks import COMPLETE, mode_of
 from jamcore.continuity.generations.damage import damage_of
 from jamcore.continuity.generations.objects import Kind, Root, read_root, walk_tree
-from jamcore.continuity.generations.publish import CheckpointFailedError, Generations
+from jamcore.continuity.generations.publish import CheckpointFailedError, Generation, Generations
 from jamcore.continuity.generations.restoring import is_half_restored
 from jamcore.continuity.generations.verify import verify
 from jamcore.continuity.ports import CheckpointStore, Rows
-from jamcore.continuity.resuming.compare import Comparer, Comparison
-from jamcore.continuity.resuming.replaced import prune_replaced
+from jamcore.continuity.resuming.compare import Comparer, Comparison, RestoredOtherwiseError
+from jamcore.continuity.resuming.newest import AcceptsVersion, GenerationState, Newest, accepts, evidence_of, refusal
+from jamcore.continuity.resuming.replaced import newest_replaced, prune_replaced
 from jamcore.continuity.resuming.restore import Place, Restore
 from jamcore.continuity.tree.patterns import CaptureRules, Globs
 from jamcore.continuity.tree.walk import find
@@ -33,7 +33,6 @@ from jamcore.domain import limits
 from jamcore.domain.continuity import (
     Activation,
     ActivationDecision,
-    ActivationEvidence,
     ActivationPlan,
     CaptureList,
     Checkpoint,
@@ -42,21 +41,14 @@ from jamcore.domain.continuity import (
     ContinuityRefusedError,
     ResumeSource,
     decide_activation,
-    why_refused,
 )
-from jamcore.domain.errors import bounded
 from jamcore.domain.sessions import RuntimeHost, RuntimeSession
 from jamcore.journal.points import CrashPoints
 from jamcore.system.clock import Clock
-from jamcore.system.ids import IdSource
+from jamcore.system.ids import IdSource, behind
 from jamcore.system.trees import open_root, owned
 
 T = TypeVar("T")
-
-AcceptsVersion = Callable[[str, str], bool | Awaitable[bool]]
-"""``accepts(captured, current)``: whether the current program may resume what the captured version wrote."""
-
-GenerationState = Literal["none", "verified", "incomplete", "corrupt"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +58,6 @@ class Placement:
     source: ResumeSource
     why_restored: str = ""
     set_aside: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Newest:
-    """The newest generation of a host, or none: what reading it whole has shown, and whether ``current_version`` may resume it."""
-
-    row: Checkpoint | None
-    state: GenerationState
-    current_version: str | None
-    compatible: bool = False
-    problem: str = ""
-
-    def decide(self, session: RuntimeSession) -> ActivationDecision:
-        """Decide how a session of the host may start."""
-        current = self.current_version
-        if session.provider_identity is None:
-            return decide_activation(_evidence(session, None, "none", compatible=False, current=current))
-        evidence = _evidence(session, self.row, self.state, compatible=self.compatible, current=current)
-        return decide_activation(evidence.model_copy(update={"problem": bounded(self.problem)}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +95,13 @@ class Activator:
         self._crash = crash
 
     async def inspect(
-        self, session: RuntimeSession, host: RuntimeHost, *, accepts_version: AcceptsVersion, current_version: str | None
+        self,
+        session: RuntimeSession,
+        host: RuntimeHost,
+        *,
+        accepts_version: AcceptsVersion,
+        current_version: str | None,
+        state_root: Path | None = None,
     ) -> ActivationDecision:
         """Collect the evidence on a session and decide; the newest generation is read whole and verified. Changes nothing.
 
@@ -131,17 +110,28 @@ class Activator:
             host: Its host as stored.
             accepts_version: The provider's own rule.
             current_version: Version of the program that would start; ``None`` when it is not known, which is not compatible.
+            state_root: The provider's state root, where the live state may prove itself against a damaged generation.
 
         Raises:
             CheckpointFailedError: A pack or ``complete.json`` is there and cannot be read: that is no evidence of anything.
         """
         if session.provider_identity is None:
-            return decide_activation(_evidence(session, None, "none", compatible=False, current=current_version))
-        newest = await self.newest(host, accepts_version=accepts_version, current_version=current_version)
+            return decide_activation(evidence_of(session, None, "none", compatible=False, current=current_version))
+        newest = await self.newest(host, accepts_version=accepts_version, current_version=current_version, state_root=state_root)
         return newest.decide(session)
 
-    async def newest(self, host: RuntimeHost, *, accepts_version: AcceptsVersion, current_version: str | None) -> Newest:
+    async def newest(
+        self,
+        host: RuntimeHost,
+        *,
+        accepts_version: AcceptsVersion,
+        current_version: str | None,
+        state_root: Path | None = None,
+    ) -> Newest:
         """Read the newest generation of a host whole, for decisions about its sessions. Changes nothing.
+
+        A damaged one is held against the live state below ``state_root``: its directories name every byte by digest, so where they are
+        sound, and every file is there with its digest, nothing of what was captured is lost.
 
         Raises:
             CheckpointFailedError: As :meth:`inspect`.
@@ -151,8 +141,13 @@ class Activator:
         if row is None:
             return Newest(None, "none", current_version)
         state, problem = await self._in_thread(host.id, partial(self._state_of, row))
-        compatible = current_version is not None and await _accepts(accepts_version, row.provider_version, current_version)
-        return Newest(row, state, current_version, compatible=compatible, problem=problem)
+        compatible = current_version is not None and await accepts(accepts_version, row.provider_version, current_version)
+        found = Newest(row, state, current_version, compatible=compatible, problem=problem)
+        if state != "corrupt" or state_root is None:
+            return found
+        lost = await self._in_thread(host.id, partial(self._lost_besides, row, state_root))
+        said = f"the live state does not hold all of it: {lost}" if lost else "the live state holds all of it, and is resumed"
+        return replace(found, problem=f"{problem}; {said}", live_holds=not lost)
 
     async def lacking(
         self,
@@ -217,6 +212,7 @@ class Activator:
     ) -> Placement:
         """Put the state in place for an exact resume: leave it as it is if it provably extends the generation, else restore.
 
+        A damaged generation, which the decision found in the live state, is never restored.
         Where the provider declares databases, a restore is at its end only when :class:`DatabaseActivator` has put them in place as well.
 
         Args:
@@ -233,6 +229,7 @@ class Activator:
         Raises:
             ContinuityRefusedError: The decision is a refusal, the declared check does not hold, or a restore may not be done now.
             CheckpointCorruptError: The generation is damaged.
+            RestoredOtherwiseError: What was restored is not what was captured.
             CheckpointFailedError: The machine failed.
         """
         if decision.outcome is not Activation.EXACT_RESUME or decision.evidence.checkpoint_id is None:
@@ -249,6 +246,12 @@ class Activator:
         if hindrance is None:
             await self._in_thread(session.host_id, partial(_require_check, task))
             return Placement(ResumeSource.LIVE)
+        if decision.evidence.generation_state == "corrupt":
+            raise ContinuityRefusedError(
+                session=str(session.id),
+                failure=ContinuityFailure.CORRUPT,
+                detail=f"the last checkpoint is damaged, and the live state does not hold all of it: {hindrance}",
+            )
         if not may_restore:
             raise ContinuityRefusedError(
                 session=str(session.id), failure="live-state", detail=f"{hindrance}, and other sessions of the host are running"
@@ -269,23 +272,39 @@ class Activator:
     def _state_of(self, row: Checkpoint) -> tuple[GenerationState, str]:
         """Return what a recorded generation is, and what is wrong with it."""
         try:
-            generation = self._generations.read(row.host_id, row.id)
+            generation = self._recorded(row)
             if generation is None:
                 return "incomplete", f"{COMPLETE} of generation {row.generation} is gone"
-            generation.require_recorded(row)
             with self._generations.blocks(row.host_id).reader() as source:
                 verify(source, generation, anyio.from_thread.check_cancelled)
         except CheckpointCorruptError as error:
             return "corrupt", error.detail
         return "verified", ""
 
+    def _recorded(self, row: Checkpoint) -> Generation | None:
+        generation = self._generations.read(row.host_id, row.id)
+        if generation is not None:
+            generation.require_recorded(row)
+        return generation
+
+    def _lost_besides(self, row: Checkpoint, state_root: Path) -> str | None:
+        """Return what the live state lacks of a damaged generation, or ``None``: it holds all that was captured."""
+        try:
+            self._recorded(row)
+            return self._extending(row.host_id, row.id, state_root)
+        except CheckpointCorruptError as error:
+            return error.detail
+
     def _hindrance(self, task: _Task) -> str | None:
         """Return why the live state may not be used, or ``None``: it extends the generation."""
-        if is_half_restored(self._generations.recovery(task.session.host_id)):
+        return self._extending(task.session.host_id, task.checkpoint_id, task.state_root)
+
+    def _extending(self, host: UUID, checkpoint: UUID, state_root: Path) -> str | None:
+        if is_half_restored(self._generations.recovery(host)):
             return "a restore was interrupted"
-        if not _is_directory(task.state_root):
+        if not _is_directory(state_root):
             return "the live state is gone"
-        return self._compared(task)[1].hindrance
+        return self._compared(host, checkpoint, state_root)[1].hindrance
 
     def _lacking(self, task: _Task) -> str:
         """Look where :func:`_require_check` would: at the live state if that would be used, else at what would be restored."""
@@ -304,8 +323,9 @@ class Activator:
         recovery = self._generations.recovery(task.session.host_id)
         if not _is_directory(task.state_root):
             self._generations.files.make_private(task.state_root)
-        root, compared = self._compared(task)
-        place = Place(task.state_root, task.scratch_root, recovery, self._ids.uuid(), task.rules.has_databases)
+        root, compared = self._compared(task.session.host_id, task.checkpoint_id, task.state_root)
+        restore_id = behind(self._ids.uuid(), newest_replaced(recovery))
+        place = Place(task.state_root, task.scratch_root, recovery, restore_id, task.rules.has_databases)
         with damage_of(task.checkpoint_id), self._generations.blocks(task.session.host_id).reader() as source:
             restore = Restore(
                 source,
@@ -316,8 +336,8 @@ class Activator:
                 alive=anyio.from_thread.check_cancelled,
             )
             set_aside = restore.run(compared.standings, task.rules, task.plan)
-        if hindrance := self._compared(task)[1].hindrance:
-            raise CheckpointFailedError(host=str(task.session.host_id), problem=f"restored, and yet {hindrance}")
+        if hindrance := self._compared(task.session.host_id, task.checkpoint_id, task.state_root)[1].hindrance:
+            raise RestoredOtherwiseError(host=str(task.session.host_id), problem=f"restored, and yet {hindrance}")
         _require_check(task)
         self._thin_out(recovery)
         return set_aside
@@ -329,41 +349,14 @@ class Activator:
         except OSError as error:
             structlog.get_logger("jam.continuity").warning("replaced files kept", directory=str(recovery), error=error.strerror)
 
-    def _compared(self, task: _Task) -> tuple[Root, Comparison]:
-        generation = self._generations.read(task.session.host_id, task.checkpoint_id)
+    def _compared(self, host: UUID, checkpoint: UUID, state_root: Path) -> tuple[Root, Comparison]:
+        generation = self._generations.read(host, checkpoint)
         if generation is None:
-            raise CheckpointCorruptError(checkpoint=str(task.checkpoint_id), detail="it is not complete any more")
-        blocks = self._generations.blocks(task.session.host_id)
-        with damage_of(task.checkpoint_id), blocks.reader() as source, owned(open_root(task.state_root)) as state:
+            raise CheckpointCorruptError(checkpoint=str(checkpoint), detail="it is not complete any more")
+        blocks = self._generations.blocks(host)
+        with damage_of(checkpoint), blocks.reader() as source, owned(open_root(state_root)) as state:
             root = read_root(source, bytes.fromhex(generation.root_digest))
             return root, Comparer(source, anyio.from_thread.check_cancelled).compare(root, state)
-
-
-def refusal(session: RuntimeSession, decision: ActivationDecision) -> ContinuityRefusedError:
-    """Return the error that a decision not to resume is reported by."""
-    failure = decision.failure.value if decision.failure else decision.outcome.value
-    return ContinuityRefusedError(session=str(session.id), failure=failure, detail=why_refused(decision) or decision.outcome.value)
-
-
-def _evidence(
-    session: RuntimeSession, row: Checkpoint | None, state: GenerationState, *, compatible: bool, current: str | None
-) -> ActivationEvidence:
-    captured = next((held for held in row.sessions if held.session_id == session.id), None) if row else None
-    return ActivationEvidence(
-        provider_identity=session.provider_identity,
-        checkpoint_id=row.id if row else None,
-        generation_state=state,
-        session_captured=captured is not None,
-        captured_identity=captured.provider_identity if captured else None,
-        version_compatible=compatible,
-        captured_version=row.provider_version if row else None,
-        current_version=current,
-    )
-
-
-async def _accepts(accepts_version: AcceptsVersion, captured: str, current: str) -> bool:
-    answer = accepts_version(captured, current)
-    return await answer if isawaitable(answer) else answer
 
 
 def _is_directory(path: Path) -> bool:

@@ -2,6 +2,9 @@
 
 Live state extends a generation when every file declared append-only begins with the captured bytes, and every other captured file, link
 and directory is there with equal content. A whole file that changed proves nothing, so it does not extend.
+
+What is compared are digests, which the directories name. So live state is proven also where a file's stored bytes are damaged: then all of
+them must be there, exactly.
 """
 
 from __future__ import annotations
@@ -10,16 +13,30 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
-from jamcore.continuity.capturing.growth import keeps, live_file
-from jamcore.continuity.generations.content import Content, read_stream
+from jamcore.continuity.capturing.growth import Live, begins, keeps_lines, live_file
+from jamcore.continuity.generations.content import Content, DigestsOnly, write_stream
 from jamcore.continuity.generations.format import Source
 from jamcore.continuity.generations.objects import MODES, Entry, Growth, Kind, Root, read_directory
+from jamcore.continuity.generations.packs import BlockDamagedError
+from jamcore.continuity.generations.publish import CheckpointFailedError
 from jamcore.continuity.tree.crew import spread
 from jamcore.system.trees import Names, Seen, look, open_directory, open_file, owned, reading, shown
 
 WORTH_SPREADING = 1 << 20
 """Bytes in one directory from which threads take less time than they cost."""
+
+
+@dataclass(eq=False)
+class RestoredOtherwiseError(CheckpointFailedError):
+    """A generation was restored, and what lies there is not what was captured; nothing was started on it (CONT-1, CONT-7)."""
+
+    code: ClassVar[str] = "continuity.restored_otherwise"
+    hint: ClassVar[str] = (
+        "Look at what else writes to the named path, then resume again: it is restored anew. What was there before is kept, and "
+        "`jam continuity inspect ROOM` shows what was observed."
+    )
 
 
 class Standing(StrEnum):
@@ -51,7 +68,7 @@ class Comparer:
         """Compare the tree below an open directory with a generation.
 
         Raises:
-            BlockDamagedError: The generation cannot be read.
+            BlockDamagedError: A directory of the generation cannot be read.
         """
         self._directory(root.content, directory, ())
         return Comparison(self._standings, self._hindrance)
@@ -96,9 +113,8 @@ class Comparer:
 
     def _standing(self, entry: Entry, seen: Seen) -> Standing:
         if entry.kind is Kind.LINK:
-            if seen.is_link and os.readlink(seen.name, dir_fd=seen.parent) == read_stream(self._source, entry.content):
-                return Standing.EXACT
-            return Standing.OTHER
+            same = seen.is_link and write_stream(DigestsOnly(), os.readlink(seen.name, dir_fd=seen.parent)) == entry.content
+            return Standing.EXACT if same else Standing.OTHER
         if not seen.is_file:
             return Standing.OTHER
         try:
@@ -112,10 +128,17 @@ class Comparer:
         now = os.fstat(descriptor)
         if entry.growth is Growth.WHOLE and now.st_size != entry.content.size:
             return Standing.OTHER
-        if not keeps(self._source, entry.content, live_file(reading(descriptor), now.st_size)):
-            return Standing.OTHER
-        same = now.st_size == entry.content.size and now.st_mode & MODES == entry.mode
-        return Standing.EXACT if same else Standing.EXTENDS
+        live = live_file(reading(descriptor), now.st_size)
+        if begins(self._source, entry.content, live):
+            same = now.st_size == entry.content.size and now.st_mode & MODES == entry.mode
+            return Standing.EXACT if same else Standing.EXTENDS
+        return Standing.EXTENDS if entry.growth is Growth.APPENDED and self._keeps_lines(entry, live) else Standing.OTHER
+
+    def _keeps_lines(self, entry: Entry, live: Live) -> bool:
+        try:
+            return keeps_lines(self._source, entry.content, live)
+        except BlockDamagedError:
+            return False  # exactly the stored bytes, or nothing
 
     def _hinder(self, path: Names, what: str) -> None:
         if self._hindrance is None:

@@ -13,20 +13,29 @@ from itertools import islice
 from uuid import UUID
 
 import anyio.to_thread
+import structlog
 
 from jamcore.continuity.coordinator import Coordinators
 from jamcore.continuity.databases.capture import LOCKED_S, stored
 from jamcore.continuity.databases.guest_calls import GuestDatabases
-from jamcore.continuity.generations.content import read_blocks
+from jamcore.continuity.generations.content import DigestsOnly, read_blocks
 from jamcore.continuity.generations.damage import damage_of
 from jamcore.continuity.generations.databases import Database, declared, read_databases
-from jamcore.continuity.generations.format import Source, Unit, digest_of
+from jamcore.continuity.generations.format import Source
 from jamcore.continuity.generations.objects import read_root
 from jamcore.continuity.generations.publish import CheckpointFailedError, Generations
 from jamcore.continuity.generations.restoring import end_restore
 from jamcore.continuity.resuming.activate import Placement
+from jamcore.continuity.resuming.compare import RestoredOtherwiseError
 from jamcore.domain import limits
-from jamcore.domain.continuity import CaptureList, CaptureRefusedError, CheckpointCorruptError, ResumeSource
+from jamcore.domain.continuity import (
+    CaptureList,
+    CaptureRefusedError,
+    CheckpointCorruptError,
+    DatabaseHelperError,
+    ResumeSource,
+)
+from jamcore.domain.sandboxes import SandboxGoneError
 from jamcore.system.ids import IdSource
 from jamcore.system.trees import shown
 
@@ -69,6 +78,7 @@ class DatabaseActivator:
 
         Raises:
             CheckpointCorruptError: The generation is damaged.
+            RestoredOtherwiseError: What was restored is not what was captured.
             CheckpointFailedError, DatabaseHelperError, DatabaseRefusedError: The machine, the helper or the guest's disk failed.
         """
         try:
@@ -112,9 +122,10 @@ class DatabaseActivator:
             with self._generations.blocks(host).reader() as source:
                 await restore(guest, wanted, source, patterns=patterns, restore_id=self._ids.uuid())
             if hindrance := await differs(guest, wanted):
-                raise CheckpointFailedError(host=str(host), problem=f"restored, and yet {hindrance}")
+                raise RestoredOtherwiseError(host=str(host), problem=f"restored, and yet {hindrance}")
             # Until here the marker of the files stands: what a cut restore left would not always be told from what was captured.
             await anyio.to_thread.run_sync(end_restore, self._generations.recovery(host), self._generations.files)
+            await _thin_out(guest)
         return placement
 
     def _databases(self, host: UUID, checkpoint: UUID) -> tuple[Database, ...]:
@@ -123,6 +134,14 @@ class DatabaseActivator:
             raise CheckpointCorruptError(checkpoint=str(checkpoint), detail="it is not complete any more")
         with self._generations.blocks(host).reader() as source:
             return read_databases(source, read_root(source, bytes.fromhex(generation.root_digest)).databases)
+
+
+async def _thin_out(guest: GuestDatabases) -> None:
+    """Drop what older restores replaced, now that this one is proven; what cannot be dropped stays until the next restore."""
+    try:
+        await guest.thin_out()
+    except (SandboxGoneError, DatabaseHelperError, CaptureRefusedError) as error:
+        structlog.get_logger("jam.continuity").warning("replaced databases kept", host=guest.host, error=str(error))
 
 
 async def differs(guest: GuestDatabases, wanted: Sequence[Database]) -> str | None:
@@ -162,11 +181,3 @@ async def restore(
         yield digest.hexdigest().encode()
 
     await guest.restore(wanted, content, patterns, restore_id)
-
-
-class DigestsOnly:
-    """A sink that keeps nothing."""
-
-    def put(self, unit: Unit, data: bytes) -> bytes:
-        """Return the digest of a unit."""
-        return digest_of(unit, data)

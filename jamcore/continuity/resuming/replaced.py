@@ -33,14 +33,27 @@ def prune_replaced(recovery: Path, alive: Callable[[], None] = lambda: None) -> 
     except FileNotFoundError:
         return ()
     with owned(directory):
-        # Ids of restores begin with their time, so their order is the order of the restores.
-        restores = [name for name in names_in(directory, _MOST) if _is_id(name)]
-        old = restores[:-KEPT]
+        old = _restores(directory)[:-KEPT]
         for name in old:
             remove_entry(directory, name, alive)
         if old:
             os.fsync(directory)
     return tuple(os.fsdecode(name) for name in old)
+
+
+def newest_replaced(recovery: Path) -> UUID | None:
+    """Return the newest restore that replaced something. The next one's id must sort behind it, whatever the clock says."""
+    try:
+        directory = open_root(recovery / REPLACED)
+    except FileNotFoundError:
+        return None
+    with owned(directory):
+        return max((UUID(os.fsdecode(name)) for name in _restores(directory)), default=None)
+
+
+def _restores(directory: int) -> list[bytes]:
+    """Return the names that restores gave, oldest first: their ids are made to sort in the order of the restores."""
+    return [name for name in names_in(directory, _MOST) if _is_id(name)]
 
 
 def _is_id(name: bytes) -> bool:

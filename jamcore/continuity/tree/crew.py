@@ -33,7 +33,7 @@ def spread(work: Callable[[T, Callable[[], None]], R], items: Sequence[T], alive
         items: They are begun in their order, so long ones should come first.
         alive: Raises when the caller gave up; called in the caller's own thread alone.
     """
-    workers = min(MOST, len(os.sched_getaffinity(0)), len(items))
+    workers = min(MOST, processors(), len(items))
     if workers < 2:
         return [work(item, alive) for item in items]
     results: dict[int, R] = {}
@@ -55,6 +55,12 @@ def spread(work: Callable[[T, Callable[[], None]], R], items: Sequence[T], alive
         finally:
             stopped.set()
     return [results[index] for index in range(len(items))]
+
+
+def processors() -> int:
+    """Return how many processors this process may use; where the system does not say, how many there are."""
+    allowed = getattr(os, "sched_getaffinity", None)  # Linux alone has it
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def _wait(running: Sequence[Future[None]], alive: Callable[[], None]) -> None:

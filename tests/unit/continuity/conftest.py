@@ -269,10 +269,16 @@ class World:
             **more,
         )
 
-    async def inspect(self, session: RuntimeSession | None = None, current: str | None = VERSION) -> ActivationDecision:
-        """Inspect a session."""
+    async def inspect(
+        self, session: RuntimeSession | None = None, current: str | None = VERSION, *, live: bool = False
+    ) -> ActivationDecision:
+        """Inspect a session; ``live``: the live state may prove itself against a damaged generation, as it may in a daemon."""
         return await self.activator.inspect(
-            session or self.session, self.host, accepts_version=lambda captured, now: captured == now, current_version=current
+            session or self.session,
+            self.host,
+            accepts_version=lambda captured, now: captured == now,
+            current_version=current,
+            state_root=self.state if live else None,
         )
 
     async def place(self, decision: ActivationDecision | None = None, **more: Any) -> Placement:

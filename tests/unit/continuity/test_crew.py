@@ -20,6 +20,13 @@ def test_results_come_in_the_order_of_the_items() -> None:
     assert spread(lambda item, _: item, [], nothing) == []
 
 
+def test_a_system_that_does_not_say_which_processors_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux alone says it; elsewhere all of them are."""
+    monkeypatch.delattr("os.sched_getaffinity", raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert spread(lambda item, _: item * 2, range(10), nothing) == [item * 2 for item in range(10)]
+
+
 def test_the_first_failure_stops_the_others_and_is_raised() -> None:
     """Pieces that are not begun are not begun any more, and no thread is left."""
     begun: list[int] = []

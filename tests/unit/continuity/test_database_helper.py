@@ -10,7 +10,7 @@ import pytest
 
 from jamcore.continuity.databases.capture import stored
 from jamcore.continuity.databases.guest_calls import DatabaseBounds
-from jamcore.continuity.resuming.databases import DigestsOnly
+from jamcore.continuity.generations.content import DigestsOnly
 from jamcore.domain.continuity import DatabaseHelperError, DatabaseRefusedError
 from jamcore.testing.databases import Conversation, host_databases
 

@@ -8,11 +8,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 
 from jamcore.continuity.databases.guest.place import OWN
+from jamcore.continuity.generations.restoring import MARKER
 from jamcore.continuity.resuming.activate import Placement
+from jamcore.continuity.resuming.compare import RestoredOtherwiseError
 from jamcore.continuity.resuming.databases import DatabaseActivator
 from jamcore.domain.continuity import (
     Activation,
@@ -172,6 +175,52 @@ async def test_a_directory_in_the_place_of_a_database_is_set_aside_as_often_as_i
         assert chat.chat.texts() == ["one"]
         (replaced / "0").touch()
     assert len([path for path in replaced.iterdir() if path.is_dir()]) == 3
+
+
+@pytest.mark.guarantee("CONT-5", "CONT-11")
+async def test_nothing_that_was_replaced_goes_before_the_restore_is_proven(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore after which the databases are still other ones leaves every earlier one, and the marker; the next one thins out."""
+    await chat.capture()
+    replaced = chat.world.home / OWN.decode() / "replaced"
+    for number in range(3):
+        chat.chat.say(f"never captured {number}")
+        await chat.place()
+    first = sorted(path.name for path in replaced.iterdir())
+
+    async def differs(*_arguments: object) -> str:
+        return f"~/{DATABASE} is not what was captured"
+
+    chat.chat.say("never captured 3")
+    with monkeypatch.context() as disturbed:
+        disturbed.setattr("jamcore.continuity.resuming.databases.differs", differs)
+        with pytest.raises(RestoredOtherwiseError):
+            await chat.place()
+    assert len(first) == 3
+    assert sorted(path.name for path in replaced.iterdir())[:3] == first
+    assert (chat.world.recovery / MARKER).exists()
+    chat.chat.say("never captured 4")
+    await chat.place()
+    assert len(list(replaced.iterdir())) == 3
+    assert not (chat.world.recovery / MARKER).exists()
+
+
+@pytest.mark.guarantee("CONT-5")
+async def test_the_newest_replaced_databases_are_kept_though_the_clock_was_set_back(
+    chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which restore came last is told by their order; what a guest put beside them decides nothing."""
+    await chat.capture()
+    replaced = chat.world.home / OWN.decode() / "replaced"
+    replaced.mkdir(parents=True)
+    (replaced / ("z" * 36)).touch()
+    for number in range(5):
+        early = UUID(int=(1000 - number) << 80 | 7 << 76 | 2 << 62)
+        monkeypatch.setattr(chat.world.ids, "uuid", lambda early=early: early)
+        chat.chat.say(f"never captured {number}")
+        await chat.place()
+        (replaced / ("z" * 36)).touch()
+    kept = [Conversation(path).texts()[-1] for path in sorted(replaced.rglob("*-chat.db"))]
+    assert kept == ["never captured 3", "never captured 4"]
 
 
 @pytest.mark.guarantee("CONT-5")

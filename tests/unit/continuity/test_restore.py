@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
@@ -204,6 +205,22 @@ async def test_the_newest_of_what_was_replaced_is_kept(world: World, outside: Pa
         b"other %d\n" % number for number in range(2, KEPT + 2)
     ]
     assert snapshot(outside) == before
+
+
+@pytest.mark.guarantee("CONT-5")
+async def test_the_newest_is_kept_though_the_clock_was_set_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which restore came last is told by their order, not by the time that each of them read."""
+    world.log().write_bytes(b"one\n")
+    await world.capture()
+    made: list[Path] = []
+    for number in range(KEPT + 2):
+        early = UUID(int=(1000 - number) << 80 | 7 << 76 | 2 << 62)
+        monkeypatch.setattr(world.ids, "uuid", lambda early=early: early)
+        world.log().write_bytes(b"other %d\n" % number)
+        placed = await world.place()
+        assert placed.set_aside is not None
+        made.append(placed.set_aside)
+    assert [path for path in made if path.exists()] == made[-KEPT:]
 
 
 @pytest.mark.guarantee("CONT-5")

@@ -16,6 +16,7 @@ import pytest
 
 from jamcore.continuity.capturing.broker import CheckpointBroker
 from jamcore.continuity.coordinator import Coordinators
+from jamcore.continuity.generations.packs import ENTRY_BYTES, HEADER_BYTES
 from jamcore.continuity.generations.publish import Generations
 from jamcore.continuity.resuming.activate import Activator
 from jamcore.continuity.resuming.observe import Observer, observation_of
@@ -196,11 +197,18 @@ class Stage:
         return _living(self, crash or NoCrash())
 
     def corrupt(self) -> None:
-        """Damage the last generation."""
+        """Damage the root of every generation, so that nobody can say any more what it holds."""
         for pack in self.packs:
             data = bytearray(pack.read_bytes())
-            data[len(data) // 2] ^= 0xFF
+            data[-1] ^= 0xFF
             pack.write_bytes(bytes(data))
+
+    def damage_log(self) -> None:
+        """Damage what the first generation has of the log: the unit that comes first in its pack."""
+        pack = self.packs[0]
+        data = bytearray(pack.read_bytes())
+        data[HEADER_BYTES + ENTRY_BYTES] ^= 0xFF
+        pack.write_bytes(bytes(data))
 
     async def make(
         self, *, placement: Placement = Placement.SHARED, rooms: int = 2, log: bytes = b"hello\n" * 100, **changes: Any

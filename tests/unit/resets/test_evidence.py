@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import jamcore
+from jamcore.continuity.resuming.compare import RestoredOtherwiseError
+from jamcore.continuity.resuming.restore import Restore
 from jamcore.domain import layout
 from jamcore.domain.cells import Placement
 from jamcore.domain.continuity import (
     CheckpointReason,
     ContinuityFailure,
+    ContinuityRefusedError,
     DatabaseHelperError,
     DatabaseRefusedError,
     ObservationOutcome,
+    ResumeSource,
 )
-from jamcore.domain.resets import MEANING, SEVERITY, ContinuityEvidence, SessionEvidence, worst
+from jamcore.domain.resets import MEANING, SEVERITY, ContinuityEvidence, ResetRefusedError, SessionEvidence, worst
 from jamcore.runtime.seat import Seat
 
 if TYPE_CHECKING:
@@ -119,6 +123,74 @@ async def test_each_kind_of_failure_is_found(stage: Stage, damage: Callable[...,
     assert view.digest == again.digest != sound.digest
 
 
+@pytest.mark.guarantee("CONT-9", "CONT-7", "CONT-11")
+async def test_nothing_is_given_up_while_the_live_state_holds_what_is_damaged(stage: Stage) -> None:
+    """The inspection says what is damaged and that the live state holds all of it; once that state lost something, it is a failure."""
+    await stage.make()
+    stage.damage_log()
+    ref = str(stage.rooms[0].room.id)
+    async with stage.living() as life:
+        view = await life.resets.inspect(ref)
+        assert (view.evidence.generation_state, view.evidence.failure, view.can_start_fresh) == ("corrupt", None, False)
+        assert view.meaning.startswith("every conversation of this host can be brought back: ")
+        assert view.meaning.endswith("; the live state holds all of it, and is resumed")
+        with pytest.raises(ResetRefusedError, match="can be brought back"):
+            await life.start_fresh(stage.rooms[0].room.id, view.digest)
+        (stage.state / "home" / "logs" / "a").write_bytes(b"hello\n")
+        view = await life.resets.inspect(ref)
+        assert (view.evidence.failure, view.can_start_fresh) == (ContinuityFailure.CORRUPT, True)
+        assert view.meaning.endswith("; the live state does not hold all of it: home/logs/a is not what was captured")
+
+
+@pytest.mark.guarantee("CONT-7", "CONT-11")
+async def test_a_session_that_came_back_beside_damage_is_captured_at_once(stage: Stage) -> None:
+    """Until then its conversation lies in the live state alone."""
+    await stage.make(placement=Placement.DEDICATED, rooms=1)
+    async with stage.living() as life:
+        seat = await _seat(stage, life)
+        sound = life.continuity(stage.host)
+        await sound.activate(seat)
+        assert not sound.needs_new_generation(seat)
+        stage.damage_log()
+        beside = life.continuity(stage.host)
+        await beside.activate(seat)
+        assert beside.needs_new_generation(seat)
+        assert beside.expectations[seat.session.id][1].source is ResumeSource.LIVE
+
+
+async def _seat(stage: Stage, life: Life) -> Seat:
+    made = stage.rooms[0]
+    session = await life.store.read(lambda repos: repos.sessions.get(made.session.id))
+    return Seat(session=session, workspace=made.workspace, room_id=made.room.id, room_name=made.room.name)
+
+
+@pytest.mark.guarantee("CONT-7", "CONT-12")
+async def test_a_restore_that_did_not_do_what_it_should_is_a_failed_resume(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something writes the files while they are restored: nothing is started on them, and the attempt is on record."""
+    await stage.make(placement=Placement.DEDICATED, rooms=1)
+    log = stage.state / "home" / "logs" / "a"
+    log.write_bytes(b"other\n")
+    async with stage.living() as life:
+        seat = await _seat(stage, life)
+        run = Restore.run
+
+        def disturbed(self: Restore, *arguments: Any) -> Path | None:
+            aside = run(self, *arguments)
+            log.write_bytes(b"other again\n")
+            return aside
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Restore, "run", disturbed)
+            with pytest.raises(RestoredOtherwiseError):
+                await life.continuity(stage.host).activate(seat)
+        (seen,) = await life.store.read(lambda repos: repos.observations.of_session(seat.session.id))
+        assert (seen.outcome, seen.source) == (ObservationOutcome.FAILED, ResumeSource.GENERATION)
+        assert "home/logs/a is not what was captured" in seen.detail
+        assert (await evidence_of(life, stage)).failure is ContinuityFailure.RESUME_FAILED
+        await life.continuity(stage.host).activate(seat)
+        assert log.read_bytes() == b"hello\n" * 100
+
+
 @pytest.mark.guarantee("CONT-9", "CONT-7")
 async def test_a_thread_that_was_killed_before_it_wrote_anything_can_be_started_afresh(stage: Stage) -> None:
     """Its generation is whole, holds the session, and lacks what a resume needs: the refusal and the inspection name one kind."""
@@ -134,7 +206,12 @@ async def test_a_thread_that_was_killed_before_it_wrote_anything_can_be_started_
 @pytest.mark.guarantee("CONT-9", "CONT-12")
 @pytest.mark.parametrize(
     "error",
-    [DatabaseRefusedError(path="~/db", reason="damaged"), DatabaseHelperError(host="host", problem="no Python, or it is damaged")],
+    [
+        DatabaseRefusedError(path="~/db", reason="damaged"),
+        DatabaseHelperError(host="host", problem="no Python, or it is damaged"),
+        RestoredOtherwiseError(host="host", problem="restored, and yet ~/db is damaged"),
+        ContinuityRefusedError(session="session", failure="corrupt", detail="the last checkpoint is damaged"),
+    ],
     ids=lambda error: error.code,
 )
 async def test_databases_that_cannot_be_put_back_are_a_failed_resume(stage: Stage, error: JamError) -> None:

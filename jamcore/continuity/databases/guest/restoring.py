@@ -39,7 +39,14 @@ class Wanted:
 
 
 def restore(home: Home, own: int, request: Request) -> None:
-    """Write all copies beside, durably; then exchange them one by one. What is replaced is kept for a while."""
+    """Write all copies beside, durably; then exchange them one by one. What is replaced is kept for a while.
+
+    Without an id nothing is restored: what older restores replaced is thinned out, once it was found that this one did what it should.
+    """
+    if not request.values["id"]:
+        thin_out(own)
+        say("thinned")
+        return
     staged = enter(own, STAGED)
     databases = [Wanted(text) for text in request.values["database"]]
     for number, wanted in enumerate(databases):
@@ -59,7 +66,6 @@ def restore(home: Home, own: int, request: Request) -> None:
     for pattern in request.values["pattern"]:
         for path in set(home.find(pattern)) - placed:
             remove(home, path, aside)
-    aside.thin_out()
     say("restored", len(placed))
 
 
@@ -124,22 +130,33 @@ class Aside:
             return
         if self.directory < 0:
             replaced = enter(self.own, REPLACED)
-            self.directory = enter(replaced, self.name)
+            self.directory = enter(replaced, behind(self.name, os.listdir(replaced)))
             os.close(replaced)
         os.rename(name, b"%d-%s" % (self.count, name), src_dir_fd=parent, dst_dir_fd=self.directory)
         self.count += 1
         os.fsync(self.directory)
 
-    def thin_out(self) -> None:
-        """Keep the newest: their names begin with their time. All is in place by now: what cannot be removed stays."""
-        if self.directory < 0:
-            return
-        replaced = enter(self.own, REPLACED)
-        for old in sorted(os.fsencode(name) for name in os.listdir(replaced))[:-KEPT]:
+
+def behind(name: bytes, others: list[str]) -> bytes:
+    """Return an id that sorts behind all others: they begin with their time, and the clock may have been set back since."""
+    for other in sorted(os.fsencode(other) for other in others):
+        if len(other) == len(name) and other >= name:
             try:
-                discard(replaced, old)
-            except OSError:
-                continue
+                digits = b"%032x" % (int(other.replace(b"-", b""), 16) + 1)
+            except ValueError:
+                continue  # no restore's
+            name = b"-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    return name
+
+
+def thin_out(own: int) -> None:
+    """Keep the newest of what restores replaced. All is in place by now: what cannot be removed stays."""
+    replaced = enter(own, REPLACED)
+    for old in sorted(os.fsencode(name) for name in os.listdir(replaced))[:-KEPT]:
+        try:
+            discard(replaced, old)
+        except OSError:
+            continue
 
 
 if __name__ == "__main__":
