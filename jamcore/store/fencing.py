@@ -8,6 +8,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from jamcore.store.errors import FencedError
 from jamcore.store.repos.base import Fence
+from jamcore.store.tables.exports import EXPORTS, HOST_CLEANUPS
 from jamcore.store.tables.hosts import DAEMONS, HOSTS, LEASES
 from jamcore.store.tables.operations import OPERATIONS
 from jamcore.store.tables.retention import PAYLOAD_DELETIONS
@@ -27,7 +28,7 @@ def take_over(connection: Connection, daemon_id: UUID) -> Fence:
         connection.execute(insert(DAEMONS).values(id=daemon_id, fence_epoch=epoch))
     else:
         connection.execute(update(DAEMONS).where(DAEMONS.c.id == daemon_id).values(fence_epoch=epoch))
-    for table in (HOSTS, LEASES, OPERATIONS, PAYLOAD_DELETIONS, UNSAVED_HOSTS, VERIFICATIONS):
+    for table in (HOSTS, LEASES, OPERATIONS, EXPORTS, HOST_CLEANUPS, PAYLOAD_DELETIONS, UNSAVED_HOSTS, VERIFICATIONS):
         connection.execute(update(table).where(table.c.daemon_id == daemon_id).values(fence_epoch=epoch))
     return Fence(daemon_id=daemon_id, epoch=epoch)
 

@@ -12,7 +12,7 @@ from jamcore.store.failures import of_file
 from jamcore.system.files import Files
 
 SCRIPTS = Path(__file__).parent / "migrations"
-HEAD = "0008"
+HEAD = "0009"
 """The newest version; a test compares it with the scripts. Known here so that the usual start does not load Alembic."""
 
 _VERSIONS = "alembic_version"

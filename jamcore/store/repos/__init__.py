@@ -5,6 +5,7 @@ from __future__ import annotations
 from jamcore.store.repos.approvals import ApprovalRules, Approvals
 from jamcore.store.repos.base import Context, Fence
 from jamcore.store.repos.continuity import Activations, Checkpoints, Observations
+from jamcore.store.repos.exports import Exports, HostCleanups
 from jamcore.store.repos.host_native import HostNativeWorkspaces
 from jamcore.store.repos.hosts import Agents, Hosts, Leases, Sessions, Workspaces
 from jamcore.store.repos.operations import Operations
@@ -31,6 +32,8 @@ class Repos:
         self.turns = Turns(context)
         self.events = Events(context)
         self.operations = Operations(context)
+        self.exports = Exports(context)
+        self.host_cleanups = HostCleanups(context)
         self.runs = Runs(context)
         self.changes = Changes(context)
         self.change_decisions = ChangeDecisions(context)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlalchemy import Index, text
 
 from jamcore.store.tables import METADATA
+from jamcore.store.tables.exports import HOST_CLEANUPS
 from jamcore.store.tables.hosts import BINDINGS, HOSTS
 from jamcore.store.tables.operations import OPERATIONS
 from jamcore.store.tables.safekeeping import UNSAVED_HOSTS
@@ -37,3 +38,7 @@ Index(
 _OPEN = text("settlement IS NULL")
 Index("uq_unsaved_hosts_one_open", UNSAVED_HOSTS.c.host_id, unique=True, sqlite_where=_OPEN, postgresql_where=_OPEN)
 """At most one final checkpoint that failed and is not settled, for each host (CONT-8)."""
+
+_GOING_ON = text("stage != 'succeeded'")
+Index("uq_host_cleanups_one_of_host", HOST_CLEANUPS.c.host_id, unique=True, sqlite_where=_GOING_ON, postgresql_where=_GOING_ON)
+"""At most one clean-up of a host that has not ended (WS-8)."""
