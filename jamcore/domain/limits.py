@@ -123,6 +123,10 @@ INSPECTION_ENTRIES = 200_000
 """Names of the tree; a checkout with the dependencies of a large program has half as many."""
 INSPECTION_DEPTH = 128
 """Directories within one another: each holds a descriptor while it is walked, and a process has 1024."""
+INSPECTION_PATH_BYTES = 4000
+"""One path below the tree: the system takes 4,095 bytes, and git opens files by such paths."""
+INSPECTION_NAMES_BYTES = 64 << 20
+"""All of these paths together are kept in memory; 200,000 ordinary ones have 16 MB."""
 INSPECTION_REPOSITORIES = 64
 """Git directories, and checkouts; each costs about ten runs of git."""
 INSPECTION_UNREADABLE = 64

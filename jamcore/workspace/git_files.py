@@ -16,6 +16,8 @@ from pathlib import Path
 
 FILE_BYTES = 64 << 20
 """Packed references of a million names are as large; an index of 500,000 files too."""
+INDEX_BYTES = 128 << 20
+"""All indexes of a repository and its linked worktrees: they are kept in memory, and a hole costs its guest nothing."""
 REFERENCE_BYTES = 4096
 REFERENCES = 100_000
 OBJECTS = 1_000_000
@@ -45,12 +47,18 @@ class UnclearError(Exception):
 
 @dataclass(slots=True)
 class Checkout:
-    """One work tree: its HEAD's commit (``None``: no commit yet) and where git says it lies (``None``: beside the git directory)."""
+    """One work tree: its HEAD's commit (``None``: no commit yet) and where git says it lies (``None``: beside the git directory).
+
+    ``branch`` is the reference that HEAD names (``None``: detached); ``linked`` the name of its directory below ``worktrees``.
+    """
 
     name: str
     head: bytes | None
     index: bytes | None
     place: bytes | None = None
+    branch: bytes | None = None
+    linked: bytes | None = None
+    operations: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -75,7 +83,9 @@ def read_git_directory(clone: Path) -> GitFiles:
     """
     found = GitFiles()
     try:
-        with _directory(clone) as here, _directory(".git", at=here) as git:
+        with open_directory(clone) as here, open_directory(".git", at=here) as git:
+            if _is_there(git, "modules"):
+                found.unknown.append("the repositories of its submodules")
             _Reader(git, found).read()
         found.whole = True
     except UnclearError as error:
@@ -85,56 +95,74 @@ def read_git_directory(clone: Path) -> GitFiles:
     return found
 
 
+def read_open_git_directory(git: int) -> GitFiles:
+    """Look at a git directory that is open, of whatever form, but not at the repositories of its submodules.
+
+    Raises:
+        UnclearError: Something in it is not what git makes there.
+        OSError: It cannot be read.
+    """
+    found = GitFiles()
+    _Reader(git, found).read()
+    found.whole = True
+    return found
+
+
 class _Reader:
     def __init__(self, git: int, found: GitFiles) -> None:
         self._git = git
         self._found = found
         self._entries = 0
+        self._index_bytes = INDEX_BYTES
 
     def read(self) -> None:
         for elsewhere, words in _UNREADABLE:
             if _is_there(self._git, elsewhere):
                 raise UnclearError(words)
-        if _is_there(self._git, "modules"):
-            self._found.unknown.append("the repositories of its submodules")
         self._require_plain_objects()
         self._packed()
         self._loose(self._git, "refs", b"refs")
         self._stash()
         self._shallow()
-        self._found.operations += _operations(self._git)
-        self._found.checkouts.append(self._checkout(self._git, "the clone"))
+        own = self._checkout(self._git, "the clone")
+        self._found.operations += own.operations
+        self._found.checkouts.append(own)
         if _is_there(self._git, "worktrees"):
-            with _directory("worktrees", at=self._git) as linked:
+            with open_directory("worktrees", at=self._git) as linked:
                 for name in _names(linked, WORKTREES, "linked worktrees"):
-                    with _directory(name, at=linked) as one:
+                    with open_directory(name, at=linked) as one:
                         self._linked(one, os.fsdecode(name))
 
     def _linked(self, directory: int, name: str) -> None:
         if _is_there(directory, "refs"):
             self._loose(directory, "refs", os.fsencode(f"worktrees/{name}/refs"))
-        self._found.operations += [f"{operation} in worktree {name}" for operation in _operations(directory)]
         checkout = self._checkout(directory, f"worktree {name}")
-        checkout.place = (_file(directory, "gitdir", REFERENCE_BYTES) or b"").removesuffix(b"\n")
+        self._found.operations += [f"{operation} in worktree {name}" for operation in checkout.operations]
+        checkout.linked = os.fsencode(name)
+        checkout.place = (read_regular(directory, "gitdir", REFERENCE_BYTES) or b"").removesuffix(b"\n")
         self._found.checkouts.append(checkout)
 
     def _checkout(self, directory: int, name: str) -> Checkout:
-        head = _file(directory, "HEAD", REFERENCE_BYTES)
+        head = read_regular(directory, "HEAD", REFERENCE_BYTES)
         if head is None:
             raise UnclearError(f"{name} has no HEAD")
         commit: bytes | None
+        branch: bytes | None = None
         if symbolic := _SYMBOLIC.fullmatch(head):
-            commit = self._found.tips.get(symbolic[1])
+            branch = symbolic[1]
+            commit = self._found.tips.get(branch)
         else:
             commit = _object_id(head, f"HEAD of {name}")
             self._found.tips[os.fsencode(f"HEAD of {name}")] = commit
-        return Checkout(name, commit, _file(directory, "index", FILE_BYTES))
+        index = read_regular(directory, "index", min(FILE_BYTES, self._index_bytes))
+        self._index_bytes -= len(index or b"")
+        return Checkout(name, commit, index, branch=branch, operations=_operations(directory))
 
     def _loose(self, parent: int, name: str | bytes, prefix: bytes, depth: int = 0) -> None:
         """Read a directory of references and what is below it."""
         if depth > DEPTH:
             raise UnclearError("its references are nested too deeply")
-        with _directory(name, at=parent) as here:
+        with open_directory(name, at=parent) as here:
             for entry in _names(here, REFERENCES, "references"):
                 self._entries += 1
                 if self._entries > REFERENCES:
@@ -146,15 +174,12 @@ class _Reader:
                     self._reference(here, entry, called)
 
     def _reference(self, directory: int, entry: bytes, called: bytes) -> None:
-        content = _file(directory, entry, REFERENCE_BYTES) or b""
+        content = read_regular(directory, entry, REFERENCE_BYTES) or b""
         if not _SYMBOLIC.fullmatch(content):  # what a symbolic one names is itself a reference
             self._found.tips[called] = _object_id(content, called.decode(errors="backslashreplace"))
 
     def _packed(self) -> None:
-        lines = (_file(self._git, "packed-refs", FILE_BYTES) or b"").splitlines()
-        if len(lines) > REFERENCES:
-            raise UnclearError(f"it has more than {REFERENCES} references")
-        for line in lines:
+        for line in _lines(self._git, "packed-refs", f"it has more than {REFERENCES} references"):
             if not line.startswith((b"#", b"^")):
                 value, _, name = line.partition(b" ")
                 self._found.tips[name] = _object_id(value, "a packed reference")
@@ -163,31 +188,31 @@ class _Reader:
         """Every entry of the stash: the reference alone names the newest."""
         if not _is_there(self._git, "logs"):
             return
-        with _directory("logs", at=self._git) as logs:
+        with open_directory("logs", at=self._git) as logs:
             if not _is_there(logs, "refs"):
                 return
-            with _directory("refs", at=logs) as references:
-                for number, line in enumerate((_file(references, "stash", FILE_BYTES) or b"").splitlines()):
-                    if number >= REFERENCES:
-                        raise UnclearError("its stash has too many entries")
+            with open_directory("refs", at=logs) as references:
+                for number, line in enumerate(_lines(references, "stash", "its stash has too many entries")):
                     self._found.tips[b"stash@%d" % number] = _object_id(b" ".join(line.split(b" ")[1:2]), "a stash entry")
 
     def _shallow(self) -> None:
-        for line in (_file(self._git, "shallow", FILE_BYTES) or b"").splitlines():
+        for line in _lines(self._git, "shallow", "its shallow boundary has too many entries"):
             self._found.shallow.append(_object_id(line, "the shallow boundary"))
 
     def _require_plain_objects(self) -> None:
         """Objects are files in directories, all of them here: git would follow a link, wait for a pipe, and read another store."""
-        with _directory("objects", at=self._git) as objects:
+        with open_directory("objects", at=self._git) as objects:
             seen = 0
             for name in _names(objects, OBJECTS, "objects"):
-                with _directory(name, at=objects) as below, os.scandir(below) as entries:
+                with open_directory(name, at=objects) as below, os.scandir(below) as entries:
                     for entry in entries:
                         seen += 1
                         if seen > OBJECTS:
                             raise UnclearError(f"it has more than {OBJECTS} object files")
                         if entry.name in ("alternates", "http-alternates") and name == b"info":
                             raise UnclearError("its objects lie elsewhere (alternates)")
+                        if name == b"info" and entry.name == "commit-graphs":
+                            continue  # never read: git is told to use no commit graph
                         if not entry.is_file(follow_symlinks=False):
                             raise UnclearError("its object store holds something that is no file")
 
@@ -213,6 +238,14 @@ def _names(directory: int, limit: int, what: str) -> list[bytes]:
     return sorted(names)
 
 
+def _lines(directory: int, name: str, too_many: str) -> list[bytes]:
+    """Return a file's lines, counted before they are divided: millions of short ones would take gigabytes."""
+    data = read_regular(directory, name, FILE_BYTES) or b""
+    if data.count(b"\n") > REFERENCES:
+        raise UnclearError(too_many)
+    return data.removesuffix(b"\n").split(b"\n") if data else []
+
+
 def _is_there(directory: int, name: str) -> bool:
     try:
         os.lstat(name, dir_fd=directory)
@@ -222,7 +255,12 @@ def _is_there(directory: int, name: str) -> bool:
 
 
 @contextmanager
-def _directory(path: Path | str | bytes, *, at: int | None = None) -> Iterator[int]:
+def open_directory(path: Path | str | bytes, *, at: int | None = None) -> Iterator[int]:
+    """Open a directory that is no link, for the block.
+
+    Raises:
+        OSError: There is none, or it cannot be opened.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
     try:
         yield descriptor
@@ -230,7 +268,7 @@ def _directory(path: Path | str | bytes, *, at: int | None = None) -> Iterator[i
         os.close(descriptor)
 
 
-def _file(directory: int, name: str | bytes, limit: int) -> bytes | None:
+def read_regular(directory: int, name: str | bytes, limit: int) -> bytes | None:
     """Return a regular file's bytes, or ``None`` when there is none.
 
     Raises:
