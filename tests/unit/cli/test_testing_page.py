@@ -1,4 +1,4 @@
-"""docs/testing.md: the script it shows is one, and its lists are complete."""
+"""docs/testing.md: what it shows can be typed and run as it stands, and its lists are complete."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from jamcore.cli.main import run
+from jamcore.cli.table import find
 from jamcore.testing.servers.script import Match, Rule, Script
 
 pytestmark = pytest.mark.unprivileged
@@ -26,6 +28,21 @@ def test_every_field_of_a_rule_is_named() -> None:
     kinds = {part["properties"]["kind"]["const"] for name, part in Rule.model_json_schema()["$defs"].items() if name in _PARTS}
     for name in {*Rule.model_fields, *Match.model_fields, *kinds}:
         assert f"`{name}`" in PAGE, name
+
+
+def test_every_command_that_is_shown_is_one_with_its_options(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each stands in the help of its command."""
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = [line.split() for line in re.findall(r"^ {4}jam (.*)$", PAGE, re.MULTILINE)]
+    assert len(shown) > 5
+    for words in shown:
+        found = find(words)
+        assert found is not None, words
+        assert run([*found[0].path, "--help"]) == 0
+        known = capsys.readouterr().out
+        assert [word for word in words if word.startswith("--") and f"{word} " not in known] == []
 
 
 _PARTS = {"Text", "Reasoning", "Call", "CustomCall", "Hold", "Pause"}
