@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from jam_codex.state import ACTIVATION, CAPTURE
+from jam_codex.state import ACTIVATION, CAPTURE, ROLLOUTS
 from jamcore.api import (
     CommandStarted,
     ProviderEvent,
@@ -90,10 +90,10 @@ def told(model: ResponsesServer) -> tuple[Item, ...]:
     return conversation(model.model_requests[-1].body)
 
 
-def restore(source: Path, target: Path) -> None:
+def restore(source: Path, target: Path, patterns: Sequence[str] = tuple(entry.pattern for entry in CAPTURE.entries)) -> None:
     """Place what the plugin captures, as the core does, into a fresh state root."""
-    for entry in CAPTURE.entries:
-        for path in source.glob(entry.pattern):
+    for pattern in patterns:
+        for path in source.glob(pattern):
             place = target / path.relative_to(source)
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, place)
@@ -144,6 +144,32 @@ async def test_the_captured_files_alone_bring_the_thread_back(
     assert again.identity == thread.identity
     assert len(again.turns) == 3
     assert contains_in_order(before, after) is None
+
+
+@pytest.mark.guarantee("CONT-1", "WS-5")
+async def test_the_files_of_one_conversation_bring_it_back_without_its_sibling(
+    make_guest: Callable[[str], Awaitable[LocalGuest]], open_runtime: OpenRuntime
+) -> None:
+    """What the patterns of a conversation find is its own, and all that it needs in a home where the other never was."""
+    old, new = await make_guest("old"), await make_guest("new")
+    async with ResponsesServer(SCRIPT) as model:
+        async with open_runtime(old, model) as runtime:
+            one, other = [await runtime.open_thread(ThreadRequest(cwd=str(old.work), model=MODEL)) for _ in range(2)]
+            await run_turn(runtime, other.identity, "second")
+            await run_turn(runtime, one.identity, "first")
+        before = told(model)
+        restore(old.state, new.state, [pattern.format(identity=one.identity) for pattern in CAPTURE.conversation_patterns])
+        assert len(list(old.state.glob(ROLLOUTS))) == 2
+        shutil.rmtree(old.state)
+        async with open_runtime(new, model) as runtime:
+            again = await runtime.resume_thread(provider_identity(one.identity), ThreadRequest(cwd=str(new.work), model=MODEL))
+            await run_turn(runtime, one.identity, "fourth")
+            with pytest.raises(ProviderRefusedError):
+                await runtime.resume_thread(provider_identity(other.identity), ThreadRequest(cwd=str(new.work), model=MODEL))
+        after = told(model)
+    assert (again.identity, len(again.turns)) == (one.identity, 1)
+    assert contains_in_order(before, after) is None
+    assert [item.text for item in after if isinstance(item, UserText)] == ["first", "fourth"]
 
 
 @pytest.mark.guarantee("CONT-3")
