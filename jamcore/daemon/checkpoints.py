@@ -71,18 +71,23 @@ class Checkpoints:
         return CheckpointView(checkpoint=checkpoint, entries=listed, entries_total=len(found))
 
     async def verify(self, ref: str) -> CheckpointVerdict:
-        """Read one whole and say whether it is sound; a damaged one is an answer, not an error; so is a removed one."""
+        """Read one whole and say whether it is sound; a damaged one is an answer, not an error; so is a removed one.
+
+        Sound is what a resume would find: every unit wherever a sound copy lies. What of its own pack is damaged is noted.
+        """
         checkpoint, removed_at = await self._store.read(partial(_found, ref))
         if removed_at is not None:
             return CheckpointVerdict(checkpoint=checkpoint, sound=False, removed_at=removed_at)
-        problem = ""
+        problem = note = ""
+        look = self._look()
         try:
-            await to_thread.run_sync(self._look().verify, checkpoint.host_id, checkpoint.id, checkpoint)
+            await to_thread.run_sync(look.verify, checkpoint.host_id, checkpoint.id, checkpoint)
+            note = await to_thread.run_sync(look.damaged_copies, checkpoint.host_id, checkpoint.id)
         except CheckpointCorruptError as error:
             problem = error.detail
         with suppress(JamError):  # the answer does not depend on its being kept
             await self._store.transact(lambda repos: repos.verifications.note(checkpoint.id, checkpoint.host_id, problem))
-        return CheckpointVerdict(checkpoint=checkpoint, sound=not problem, problem=problem)
+        return CheckpointVerdict(checkpoint=checkpoint, sound=not problem, problem=problem, note=note)
 
     async def diff(self, older: str, newer: str) -> CheckpointDiff:
         """Return what lies between two generations of one host.

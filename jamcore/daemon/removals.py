@@ -77,7 +77,6 @@ class Removals:
 
         Raises:
             InvalidInputError: They are of several hosts.
-            CheckpointCorruptError: A checkpoint that stays is damaged, so that what it needs cannot be told.
         """
         host, chosen = await self._store.read(partial(_chosen, question.checkpoints))
         evidence = await self._remover.evidence(host, chosen)
@@ -89,7 +88,7 @@ class Removals:
         Raises:
             RemovalRefusedError: Something stands against it, or it is not what was confirmed.
             CheckpointCorruptError: Something is damaged, so that all of it stays.
-            StorageFullError: There is no room to copy what other checkpoints need.
+            RemovalSpaceError, StorageFullError: There is no room to copy what other checkpoints need.
         """
         host, chosen = await self._store.read(partial(_chosen, request.checkpoints))
         intent = RemovalIntent(id=request.id, host_id=host, checkpoints=chosen, confirmed=request.confirmed)

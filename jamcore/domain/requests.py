@@ -291,11 +291,15 @@ class CheckpointView(Record):
 
 
 class CheckpointVerdict(Record):
-    """Whether every byte of a generation is there and has its digest. One whose payload was removed is neither sound nor damaged."""
+    """Whether every byte of a generation is there and has its digest. One whose payload was removed is neither sound nor damaged.
+
+    ``note``: it is sound because others hold what is damaged in its own pack; says what, and which packs hold it.
+    """
 
     checkpoint: Checkpoint
     sound: bool
     problem: str = ""
+    note: str = ""
     removed_at: datetime | None = None
 
 

@@ -64,13 +64,18 @@ class PayloadDeletion(Record):
 
 
 class Blocker(StrEnum):
-    """Why the payload of a checkpoint stays (WS-9)."""
+    """Why the payload of a checkpoint stays (WS-9).
+
+    CORRUPT is damaged itself. DAMAGE_BESIDE is not: one that would be left is damaged, so that what it needs cannot be told, or so that
+    this one may be the last that is sound.
+    """
 
     NEWEST = "newest"
     IN_USE = "in-use"
     REFERENCED = "referenced"
     MISSING = "missing"
     CORRUPT = "corrupt"
+    DAMAGE_BESIDE = "damage-beside"
     REMOVED = "removed"
 
 
@@ -155,6 +160,22 @@ class RemovalRefusedError(RefusalError):
 
     host: str
     problem: str
+
+
+@dataclass(eq=False)
+class RemovalSpaceError(RefusalError):
+    """What other checkpoints need is copied before anything goes, and there is no room for the copy; nothing was removed."""
+
+    code: ClassVar[str] = "continuity.removal_space"
+    hint: ClassVar[str] = (
+        "Free as many bytes as are missing on the disk of the app directory, then repeat the command. Or remove checkpoints first whose "
+        "plan copies nothing or less: those of other rooms, or all of this room but the newest."
+    )
+
+    host: str
+    needed: int
+    free: int
+    missing: int
 
 
 @dataclass(eq=False)

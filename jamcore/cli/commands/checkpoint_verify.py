@@ -22,6 +22,8 @@ def command(checkpoint: CheckpointArgument, json: JsonOption = False, app_direct
             session.output.line(f"Generation {row.generation}: payload removed on {moment(verdict.removed_at)}", "yellow")
         elif verdict.sound:
             session.output.line(f"Generation {row.generation} is sound: {row.files} files, {row.bytes_total} bytes", "green")
+            if verdict.note:
+                session.output.note(f"Its own pack is not: {verdict.note}", "yellow")
         else:
             session.output.line(f"Generation {row.generation} is damaged: {verdict.problem}", "red")
             room = await room_on(session.client(), row.host_id)

@@ -96,7 +96,7 @@ class BlockStore:
         if place is None:
             return False
         try:
-            descriptor = _open(place[0])
+            descriptor = open_pack(place[0])
         except FileNotFoundError:
             return False
         try:
@@ -164,7 +164,7 @@ class BlockStore:
     def _load(self, name: PackName) -> None:
         pack = self._packs / name.file
         try:
-            descriptor = _open(pack)
+            descriptor = open_pack(pack)
         except FileNotFoundError:
             self._damaged = True  # its units are missing, which whoever needs them will be told
             self._lost.append(f"{pack.name} is not there as a file")
@@ -193,7 +193,7 @@ class _OpenPacks:
             return self._descriptors[pack]
         if len(self._descriptors) >= OPEN_PACKS:
             os.close(self._descriptors.popitem(last=False)[1])
-        self._descriptors[pack] = _open(pack)
+        self._descriptors[pack] = open_pack(pack)
         return self._descriptors[pack]
 
     def close(self) -> None:
@@ -282,7 +282,7 @@ def mode_of(path: Path) -> int | None:
         return None
 
 
-def _open(pack: Path) -> int:
+def open_pack(pack: Path) -> int:
     """Open a pack.
 
     Raises:

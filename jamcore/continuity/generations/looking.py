@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from uuid import UUID
 
+from jamcore.continuity.generations.blocks import PackName, open_pack
 from jamcore.continuity.generations.damage import damage_of
 from jamcore.continuity.generations.databases import read_databases
 from jamcore.continuity.generations.format import Source
 from jamcore.continuity.generations.objects import Entry, Kind, read_root, walk_tree
+from jamcore.continuity.generations.packs import EntryReader, scan
 from jamcore.continuity.generations.publish import Generation, Generations
 from jamcore.continuity.generations.verify import verify
 from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError, CheckpointEntry, EntryKind
@@ -52,6 +55,35 @@ class Look:
         with self._generations.blocks(host).reader() as source:
             verify(source, generation)
         return generation
+
+    def damaged_copies(self, host: UUID, checkpoint: UUID) -> str:
+        """Return in words what is damaged in the own pack of a generation that is sound; empty: nothing.
+
+        A resume reads each unit where a sound copy lies, so a generation is sound as long as another pack has what its own one lost.
+
+        Raises:
+            OSError: The pack cannot be read.
+        """
+        blocks = self._generations.blocks(host)
+        name = PackName(checkpoint).file
+        damaged: list[bytes] = []
+        try:
+            descriptor = open_pack(self._generations.packs(host) / name)
+        except FileNotFoundError:
+            return f"{name} is gone; other packs hold all that is needed of it"
+        try:
+            reader = EntryReader()
+            for entry in scan(descriptor, checkpoint):
+                if entry is None:
+                    return f"{name} is not whole to its end; other packs hold all that is needed of it"
+                if not reader.proves(descriptor, entry.offset, entry.digest):
+                    damaged.append(entry.digest)
+        finally:
+            os.close(descriptor)
+        if not damaged:
+            return ""
+        places = {place[0].name for digest in damaged if (place := blocks.locate(digest))} - {name}
+        return f"damaged units in {name}: {len(damaged)}; sound copies of them lie in {', '.join(sorted(places))}"
 
     def _need(self, host: UUID, checkpoint: UUID) -> Generation:
         generation = self._generations.read(host, checkpoint)

@@ -33,6 +33,7 @@ from jamcore.domain.retention import (
     PayloadDeletion,
     RemovalEvidence,
     RemovalRefusedError,
+    RemovalSpaceError,
     Retention,
 )
 from jamcore.journal.points import CrashPoints
@@ -105,7 +106,7 @@ class PayloadRemover:
                 Step(UNLINK, self._unlink, OnRestart.REPLAY, leaves="packs that nobody needs"),
                 Step(PROVE, self._prove, OnRestart.REPLAY, leaves="the checkpoints that stay, one of them damaged"),
             ),
-            hopeless=(RemovalRefusedError, CheckpointCorruptError, StorageFullError),
+            hopeless=(RemovalRefusedError, RemovalSpaceError, CheckpointCorruptError, StorageFullError),
         )
 
     def one_at_a_time(self, host: UUID) -> anyio.Lock:
@@ -119,8 +120,9 @@ class PayloadRemover:
             host: Whose.
             checkpoints: Recorded generations of this host.
 
+        Damage to a checkpoint that would be left keeps all of them, as a blocker that names it.
+
         Raises:
-            CheckpointCorruptError: A checkpoint that stays is damaged, so that what it needs cannot be told.
             CheckpointFailedError: The machine failed.
         """
         return (await self._weighed(host, checkpoints))[0]
@@ -145,14 +147,16 @@ class PayloadRemover:
         )
         if any(item.blocker for item in items):
             return RemovalEvidence(host_id=host, items=items, bytes_freed=0, bytes_stay=0, bytes_copied=0), None
-        return await self._in_thread(host, partial(self._weigh, host, rows, selected))
+        try:
+            return await self._in_thread(host, partial(self._weigh, host, rows, selected))
+        except CheckpointCorruptError as error:
+            return _kept_by_damage(host, items, rows, error), None
 
     def require_confirmed(self, evidence: RemovalEvidence, confirmed: str) -> None:
         """Require that nothing stands against a removal, and that it is the one that was confirmed.
 
         Raises:
             RemovalRefusedError: It is not.
-            StorageFullError: What others need cannot be copied.
         """
         host = str(evidence.host_id)
         if blocked := evidence.blocked:
@@ -302,9 +306,9 @@ class PayloadRemover:
 
     def _require_space(self, evidence: RemovalEvidence) -> None:
         free = self._generations.files.free_bytes(self._generations.packs(evidence.host_id))
-        if free < evidence.bytes_copied + SPARE_BYTES:
-            detail = f"{evidence.bytes_copied} bytes that other checkpoints need are copied first, and {free} are free"
-            raise StorageFullError(detail=detail)
+        needed = evidence.bytes_copied + SPARE_BYTES
+        if free < needed:
+            raise RemovalSpaceError(host=str(evidence.host_id), needed=needed, free=free, missing=needed - free)
 
     def _copy(self, intent: RemovalIntent, survey: Survey) -> None:
         """Copy; a full disk ends the removal, which has taken nothing away yet."""
@@ -332,6 +336,16 @@ class PayloadRemover:
         if intent.packs is None:
             raise ValueError("an earlier step has not named the packs")
         return Repacker(self._generations, intent.host_id, intent.packs, reach=self._crash.reach, alive=_alive)
+
+
+def _kept_by_damage(
+    host: UUID, items: Sequence[Retention], rows: Sequence[Checkpoint], error: CheckpointCorruptError
+) -> RemovalEvidence:
+    """Return the evidence when one that would be left is damaged: nothing goes."""
+    number = next((str(row.generation) for row in rows if str(row.id) == error.checkpoint), error.checkpoint)
+    because = {"blocker": Blocker.DAMAGE_BESIDE, "detail": f"generation {number} would be left, and is damaged: {error.detail}"}
+    kept = tuple(item.model_copy(update=because) for item in items)
+    return RemovalEvidence(host_id=host, items=kept, bytes_freed=0, bytes_stay=0, bytes_copied=0)
 
 
 def _alive() -> None:

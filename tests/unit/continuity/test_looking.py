@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from jamcore.continuity.generations.looking import Look, differing, shown
+from jamcore.continuity.generations.packs import ENTRY_BYTES, HEADER_BYTES
 from jamcore.continuity.generations.publish import Generations
+from jamcore.daemon.checkpoints import Checkpoints
 from jamcore.domain.continuity import CheckpointCorruptError, EntryKind
 from jamcore.system.files import Files
 from tests.unit.continuity.conftest import World
+
+if TYPE_CHECKING:
+    from jamcore.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged, pytest.mark.guarantee("CONT-4")]
 
@@ -74,3 +80,44 @@ async def test_every_flipped_byte_is_found(world: World) -> None:
     world.complete(first).unlink()
     with pytest.raises(CheckpointCorruptError):
         look(world).verify(world.host.id, first.id)
+
+
+async def test_a_sound_one_with_a_damaged_pack_is_said_to_be_so(world: World) -> None:
+    """A later pack holds what its own lost, so it resumes; the damage is named all the same, with the pack that stands in."""
+    world.log().write_bytes(b"one\n" * 50)
+    first = await world.capture()
+    assert look(world).damaged_copies(world.host.id, first.id) == ""
+    pack = world.packs[0]
+    sound = pack.read_bytes()
+    pack.write_bytes(sound[: HEADER_BYTES + ENTRY_BYTES] + b"\0" + sound[HEADER_BYTES + ENTRY_BYTES + 1 :])
+    assert (await world.inspect()).failure is not None
+    world.write("home/config/a", b"more")
+    second = await world.capture()
+    before = on_disk(world)
+    look(world).verify(world.host.id, first.id)
+    assert look(world).damaged_copies(world.host.id, first.id) == (
+        f"damaged units in {pack.name}: 1; sound copies of them lie in {second.id}.pack"
+    )
+    verdict = await Checkpoints(world.app, store=cast("Store", world.store), files=Files()).verify(str(first.id))
+    assert (verdict.sound, verdict.problem) == (True, "")
+    assert pack.name in verdict.note
+    assert look(world).damaged_copies(world.host.id, second.id) == ""
+    assert on_disk(world)[pack] == before[pack]
+
+
+@pytest.mark.parametrize("loss", ["gone", "cut"])
+async def test_a_pack_that_is_not_whole_and_that_nobody_needs_is_noted(world: World, loss: str) -> None:
+    """Also where its entries cannot be told any more."""
+    world.log().write_bytes(b"one\n" * 50)
+    first = await world.capture()
+    pack = world.packs[0]
+    data = pack.read_bytes()
+    pack.unlink()
+    world.restart()
+    assert (await world.inspect()).failure is not None
+    await world.capture()
+    if loss == "cut":
+        pack.write_bytes(data[:-1])
+    found = look(world).damaged_copies(world.host.id, first.id)
+    what = "is gone" if loss == "gone" else "is not whole to its end"
+    assert found == f"{pack.name} {what}; other packs hold all that is needed of it"

@@ -15,10 +15,11 @@ import pytest
 
 from jamcore.continuity.generations.blocks import COMPLETE
 from jamcore.continuity.generations.publish import CheckpointFailedError
+from jamcore.continuity.retention.deletion import SPARE_BYTES
 from jamcore.daemon.removals import kept_in
-from jamcore.domain.continuity import CheckpointCorruptError, ResumeSource
+from jamcore.domain.continuity import ResumeSource
 from jamcore.domain.errors import ConflictError, JamError
-from jamcore.domain.retention import Blocker, DeletionStage, RemovalRefusedError
+from jamcore.domain.retention import Blocker, DeletionStage, RemovalRefusedError, RemovalSpaceError
 from jamcore.system.files import StorageFullError
 from tests.unit.continuity.removing import Removals, bytes_on_disk, names, require_sound, stored_units
 
@@ -172,14 +173,24 @@ async def test_a_damaged_one_stays_as_evidence(world: World) -> None:
     assert pack.read_bytes() == data
 
 
+async def kept_by_damage(removals: Removals, chosen: Checkpoint) -> str:
+    """Require that damage to another one keeps a checkpoint: the plan says so, and the removal is refused with the same words."""
+    plan = await removals.plan(chosen)
+    (item,) = plan.blocked
+    assert (item.checkpoint_id, item.blocker, plan.bytes_freed) == (chosen.id, Blocker.DAMAGE_BESIDE, 0)
+    with pytest.raises(RemovalRefusedError) as refused:
+        await removals.run(removals.intent(plan))
+    assert item.detail in refused.value.problem
+    return item.detail
+
+
 async def test_a_damaged_one_that_stays_keeps_the_others(world: World) -> None:
     """What it needs cannot be told, so nothing may go that it may need."""
     made = await grown(world, 4)
     world.packs[1].unlink()
     removals = Removals(world)
-    with pytest.raises(CheckpointCorruptError) as caught:
-        await removals.plan(made[0])
-    assert caught.value.checkpoint == str(made[1].id)
+    detail = await kept_by_damage(removals, made[0])
+    assert detail.startswith("generation 2 would be left, and is damaged: ")
     assert world.packs[0].exists()
 
 
@@ -190,10 +201,9 @@ async def test_a_newest_whose_bytes_are_damaged_keeps_the_others(world: World) -
     data = bytearray(pack.read_bytes())
     data[len(data) // 2] ^= 1
     pack.write_bytes(data)
-    with pytest.raises(CheckpointCorruptError) as caught:
-        await Removals(world).plan(made[0])
-    assert caught.value.checkpoint == str(made[2].id)
-    assert pack.name in caught.value.detail
+    detail = await kept_by_damage(Removals(world), made[0])
+    assert detail.startswith("generation 3 would be left, and is damaged: ")
+    assert pack.name in detail
     newer = await grown(world, 1)
     await Removals(world).remove(made[0])
     require_sound(world, [made[1], *newer])
@@ -255,8 +265,11 @@ async def test_without_room_for_the_copy_nothing_begins(world: World) -> None:
     removals = Removals(world)
     intent = removals.intent(await removals.plan(made[0]))
     world.files.free_bytes = lambda path: 100_000  # type: ignore[method-assign]
-    with pytest.raises(StorageFullError):
+    with pytest.raises(RemovalSpaceError) as refused:
         await removals.run(intent)
+    found = refused.value
+    assert found.needed > 100_000 + SPARE_BYTES > found.needed - 2000
+    assert (found.free, found.missing) == (100_000, found.needed - 100_000)
     assert removals.rows == {}
     require_sound(world, made)
 
@@ -324,9 +337,8 @@ async def test_one_that_stays_and_lacks_its_root_keeps_the_others(world: World) 
     told = complete.read_bytes()
     complete.unlink()
     for _ in range(2):
-        with pytest.raises(CheckpointCorruptError, match="is gone") as caught:
-            await Removals(world).plan(made[0])
-        assert caught.value.checkpoint == str(made[2].id)
+        detail = await kept_by_damage(Removals(world), made[0])
+        assert detail.startswith("generation 3 would be left, and is damaged: its complete.json is gone")
         world.restart()
     complete.write_bytes(told)
     await Removals(world).remove(made[0])
