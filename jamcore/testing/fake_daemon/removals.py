@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from uuid import UUID
 
 from jamcore.domain.retention import (
@@ -75,7 +77,9 @@ def _evidence(refs: tuple[str, ...]) -> RemovalEvidence:
     return RemovalEvidence(host_id=HOST, items=tuple(items), bytes_freed=freed, bytes_stay=stay, bytes_copied=stay)
 
 
-_KEPT = {
-    "bad": (Blocker.CORRUPT, "its pack is gone \x1b[2J"),
-    "gon": (Blocker.REMOVED, "its payload was removed on 2026-01-02"),
-}
+_KEPT: Mapping[str, tuple[Blocker, str]] = MappingProxyType(
+    {
+        "bad": (Blocker.CORRUPT, "its pack is gone \x1b[2J"),
+        "gon": (Blocker.REMOVED, "its payload was removed on 2026-01-02"),
+    }
+)
