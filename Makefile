@@ -9,8 +9,9 @@ PYTHON  ?=
 FIND_PYTHON = for p in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
 	  "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; exit 0; }; done; exit 1
 
-# What `make test` runs side by side, the longest first: each is a process of its own, and its tests have places of their own.
-LANES   ?= lane-real lane-crash lane-unit lint types imports
+# What `make test` runs side by side, the quickest answers first, then the longest: each is a process of its own, and its tests have places
+# of their own.
+LANES   ?= lint types imports lane-crash lane-real lane-unit
 JOBS    ?= 3
 PROOFS  := .proofs
 SIDE_BY_SIDE = --no-print-directory --keep-going --jobs=$(JOBS) $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)

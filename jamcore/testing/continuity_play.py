@@ -81,6 +81,7 @@ class Play:
     client: JamClient
     server: ResponsesServer
     rooms: tuple[Told, ...]
+    lives: Lives
     accepted: bool = False
 
     @property
@@ -294,7 +295,7 @@ class Play:
 
     async def _require_shown(self, told: Told, *, live: bool) -> None:
         """``jam room show``, the program, says the same of conversation and turns."""
-        shown = await to_thread.run_sync(lambda: program(self.daemon.app, "room", "show", told.ref, "--json"))
+        shown = await to_thread.run_sync(lambda: program(self.daemon.app, "room", "show", told.ref, "--json", lives=self.lives))
         assert shown.status == 0, shown.err
         assert shown.json["room"]["live"] is live
         assert shown.json["room"]["session"]["provider_identity"] == told.identity
@@ -349,7 +350,7 @@ async def playing(cell: Cell, directory: Path, *, provider: str, lives: Lives, r
     stop = {VARIABLE: f"{STOP}{STOPS_AT[cell.moment]}#{CAPTURES * rooms + 1}"} if cell.moment in STOPS_AT else {}
     async with ResponsesServer(Script(rules=tuple(rules))) as server, running_daemon(daemon, **stop) as client:
         try:
-            yield Play(cell, provider, daemon, client, server, told)
+            yield Play(cell, provider, daemon, client, server, told, lives)
         finally:
             with suppress(ProcessLookupError):
                 os.kill(daemon.pid, signal.SIGCONT)

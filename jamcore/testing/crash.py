@@ -27,6 +27,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.metadata import entry_points
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Lock
@@ -98,7 +99,20 @@ def _end_at_once() -> None:
 
 # ------------------------------------------------------------------------------------------------------------------ lives
 
-IMPORTED = ("jamcore.jamd.service", "jamcore.testing.daemon_process", "jamcore.testing.doubles.engines", "pytest")
+IMPORTED = (
+    "jamcore.jamd.service",
+    "jamcore.api",
+    "jamcore.cli.commands.room_show",
+    "jamcore.engines.bubblewrap.engine",
+    "jamcore.engines.local.engine",
+    "jamcore.testing.daemon_process",
+    "jamcore.testing.doubles.engines",
+    "jamcore.testing.jam_program",
+    "alembic.command",
+    "anyio._backends._asyncio",
+    "pytest",
+)
+"""What lives mostly need, beside the plugins of providers. What one of them lacks it imports itself."""
 LIFE_S = 60.0
 
 
@@ -147,7 +161,8 @@ class Lives:
 
     def __init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(list(IMPORTED))
+        plugins = [plugin.module for plugin in entry_points(group="jam.providers")]
+        self._context.set_forkserver_preload([*IMPORTED, *plugins])
         self.run(_nothing)  # so that the child is there, and no test is taken to have left it
 
     def begin(
@@ -156,6 +171,7 @@ class Lives:
         *arguments: object,
         environment: Mapping[str, str] | None = None,
         said: Path | None = None,
+        errors: Path | None = None,
     ) -> Life:
         """Begin a life: a function of a module, a coroutine too. What it returns is its exit status, ``None`` being 0.
 
@@ -163,13 +179,14 @@ class Lives:
             main: What it does; found again in the life by its module and its name.
             *arguments: What can be pickled.
             environment: Its whole environment; this process's by default.
-            said: Where its standard output and error go, at the end of the file; this process's streams by default.
+            said: Where its standard output goes, at the end of the file; this process's by default.
+            errors: Where its standard error goes; where its output goes by default.
         """
         module = sys.modules[main.__module__]
         assert module.__file__ is not None
         root = Path(module.__file__).parents[module.__name__.count(".")]  # tests lie in no package that is installed
         variables = dict(os.environ if environment is None else environment)
-        where = (str(root), f"{module.__name__}:{main.__qualname__}", variables, said and str(said))
+        where = (str(root), f"{module.__name__}:{main.__qualname__}", variables, (said, errors or said))
         process = self._context.Process(target=_live, args=(*where, arguments), daemon=True)
         process.start()
         return Life(process)
@@ -191,15 +208,16 @@ def _nothing() -> None:
     """A life without events."""
 
 
-def _live(root: str, name: str, variables: dict[str, str], said: str | None, arguments: tuple[object, ...]) -> None:
+def _live(
+    root: str, name: str, variables: dict[str, str], streams: tuple[Path | None, Path | None], arguments: tuple[object, ...]
+) -> None:
     """Be a life. What the fork server knew of its own place in the world is forgotten."""
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    if said is not None:
-        to = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(to, 1)
-        os.dup2(to, 2)
+    for number, said in enumerate(streams, 1):
+        if said is not None:
+            os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.environ.clear()
     os.environ.update(variables)

@@ -13,7 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
+
+from jamcore.cli.main import main
+from jamcore.testing.crash import Lives
 
 FAKE = (sys.executable, "-P", "-m", "jamcore.testing.fake_daemon")
 WAIT_S = 20.0
@@ -49,17 +53,33 @@ def fake_running(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(WAIT_S)
 
 
-def program(home: Path, *words: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Done:
-    """Run ``jam`` as a program with pipes."""
+def program(home: Path, *words: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, lives: Lives | None = None) -> Done:
+    """Run ``jam`` as a program with pipes, or, forked by ``lives``, without input and with files."""
+    environment = {**os.environ, "JAM_HOME": str(home), **(env or {})}
+    if lives is not None:
+        return _forked(lives, words, environment)
     done = subprocess.run(
         [sys.executable, "-m", "jamcore.cli.main", *words],
         input=stdin,
         capture_output=True,
         timeout=WAIT_S,
         check=False,
-        env={**os.environ, "JAM_HOME": str(home), **(env or {})},
+        env=environment,
     )
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def _forked(lives: Lives, words: tuple[str, ...], environment: Mapping[str, str]) -> Done:
+    with TemporaryDirectory() as place:
+        said, errors = Path(place, "out"), Path(place, "err")
+        status = lives.begin(_jam, *words, environment=environment, said=said, errors=errors).wait(WAIT_S)
+        return Done(status, said.read_text(), errors.read_text())
+
+
+def _jam(*words: str) -> None:
+    """What ``python -m jamcore.cli.main`` does."""
+    sys.argv = ["jam", *words]
+    main()
 
 
 class Terminal:
