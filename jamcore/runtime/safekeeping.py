@@ -72,11 +72,14 @@ class Safekeeping:
         """
         self._opened[session] = identity
 
-    def turn_ended(self) -> None:
-        """Let captures that stepped back ask again."""
+    def turn_ended(self, *, asked: bool = False) -> None:
+        """Let captures that stepped back ask again.
+
+        ``asked``: a capture was asked for after that turn already. If it stepped back, then from turns that run still.
+        """
         ended, self._ended = self._ended, anyio.Event()
         ended.set()
-        if self._trouble is not None and self._trouble.deferred:
+        if self._trouble is not None and self._trouble.deferred and not asked:
             self._next_try = anyio.current_time()
             self._news.set()
 

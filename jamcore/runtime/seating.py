@@ -69,11 +69,12 @@ class Seating:
         while True:
             turn = await seat.next_turn()
             seat.begin(turn)
+            asked = False
             try:
-                await self._turn(seat, turn)
+                asked = await self._turn(seat, turn)
             finally:
                 seat.end()
-                self.kept.turn_ended()
+                self.kept.turn_ended(asked=asked)
 
     async def interrupt(self, seat: Seat) -> None:
         """Interrupt the running turn; idle: does nothing. A turn that is only just beginning is interrupted as soon as it can be."""
@@ -110,7 +111,8 @@ class Seating:
         except JamError as error:
             structlog.get_logger("jam.worker").error("the end could not be recorded", why=why, error=str(error))
 
-    async def _turn(self, seat: Seat, turn: Turn) -> None:
+    async def _turn(self, seat: Seat, turn: Turn) -> bool:
+        """Run a turn, and say whether a capture was asked for after it."""
         assert seat.runtime is not None
         try:
             if seat.identity is None:
@@ -129,6 +131,8 @@ class Seating:
             await self.bring_up.continuity.note_files(turn, await self.bring_up.files_of(seat))
             if state is TurnState.COMPLETED:
                 await self.capture(seat)
+                return True
+        return False
 
     async def _open_thread(self, seat: Seat, runtime: ProviderRuntime) -> ProviderIdentity:
         """Open a thread and publish a generation that names it, so that a kill in the first turn can be resumed (CONT-7)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any, cast
+from uuid import UUID
 
 import anyio
 import pytest
@@ -12,8 +13,12 @@ from jamcore.continuity.coordinator import HostBusyError
 from jamcore.domain import limits
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.errors import ConflictError
+from jamcore.domain.limits import Limits
 from jamcore.domain.safekeeping import CaptureTrouble
+from jamcore.domain.sessions import TurnState
 from jamcore.runtime.safekeeping import Safekeeping
+from jamcore.runtime.seat import Seat
+from jamcore.runtime.seating import Seating
 from jamcore.system.clock import SystemClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
@@ -147,6 +152,45 @@ async def test_a_capture_after_a_turn_steps_back_from_the_turns_of_other_rooms(k
         await anyio.wait_all_tasks_blocked()
         assert captures.made == [AFTER]
         assert trouble_of(kept) is None
+        tasks.cancel_scope.cancel()
+
+
+class Runner:
+    """Runs turns that end at once, as they are told to."""
+
+    def __init__(self, state: TurnState) -> None:
+        self.state = state
+
+    async def run(self, *_arguments: object, **_more: object) -> TurnState:
+        """See ``TurnRunner``."""
+        return self.state
+
+
+@pytest.mark.guarantee("CONT-2")
+@pytest.mark.parametrize("state", [TurnState.COMPLETED, TurnState.FAILED])
+async def test_a_turns_end_asks_once_while_others_run(kept: Safekeeping, captures: Captures, state: TurnState) -> None:
+    """The turn's own capture is what asks; one that asks for none lets what stepped back before it ask."""
+    captures.may.set()
+    captures.busy = "the turn of room red"
+    kept.changed()
+    assert await kept.after_turn() is not None
+
+    async def nothing(*_arguments: object) -> None:
+        return None
+
+    bring_up = SimpleNamespace(
+        continuity=SimpleNamespace(note_files=nothing), files_of=nothing, standing=SimpleNamespace(say=nothing)
+    )
+    seating = Seating(cast("Any", bring_up), cast("Any", Runner(state)), kept, Limits(), lambda *_: None)
+    seat = Seat(session=cast("Any", None), workspace=cast("Any", None), room_id=UUID(int=1))
+    seat.runtime, seat.identity = cast("Any", object()), cast("Any", "thread-1")
+    seat.submit(cast("Any", object()))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(kept.keep_trying)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(seating.serve, seat)
+        await anyio.wait_all_tasks_blocked()
+        assert len(captures.bounds) == 2, "one for the turn before, and one"
         tasks.cancel_scope.cancel()
 
 
