@@ -37,6 +37,7 @@ pytestmark = [pytest.mark.needs("codex"), pytest.mark.anyio, pytest.mark.unprivi
 OpenRuntime = Callable[[LocalGuest, ResponsesServer], AbstractAsyncContextManager[ProviderRuntime]]
 MakeGuest = Callable[[str], Awaitable[LocalGuest]]
 MODEL = "mock-model"
+CAPTURED = tuple(entry.pattern for entry in CAPTURE.entries)
 LIMIT_S = 30.0
 UNKNOWN = "01a2f000-0000-7000-8000-000000000000"
 
@@ -90,7 +91,7 @@ def told(model: ResponsesServer) -> tuple[Item, ...]:
     return conversation(model.model_requests[-1].body)
 
 
-def restore(source: Path, target: Path, patterns: Sequence[str] = tuple(entry.pattern for entry in CAPTURE.entries)) -> None:
+def restore(source: Path, target: Path, patterns: Sequence[str] = CAPTURED) -> None:
     """Place what the plugin captures, as the core does, into a fresh state root."""
     for pattern in patterns:
         for path in source.glob(pattern):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from jamcore.continuity.exporting.listing import checked, read_listing
 from jamcore.continuity.exporting.rebuild import Rebuild
-from jamcore.continuity.resuming.databases import DigestsOnly
+from jamcore.continuity.generations.content import DigestsOnly
 from jamcore.domain.checkpoint_exports import CheckpointImportRefusedError
 from jamcore.domain.continuity import CaptureEntry, CaptureKind, CaptureList
 from jamcore.system.trees import open_root, owned
