@@ -39,7 +39,10 @@ class TreeUser:
 
 
 class TreeUsers(Protocol):
-    """Knows which processes of a sandbox work in its tree. What an engine and the daemon know about it is theirs."""
+    """Knows which processes of a sandbox work in its tree.
+
+    What the host sees counts, never what the guest says about itself: that nobody works there is a reason to remove the tree.
+    """
 
     async def users(self, tree: Path) -> tuple[TreeUser, ...]:
         """Return the processes whose working directory or an open file lies in the tree; none when the sandbox is stopped.
@@ -66,7 +69,7 @@ class Inspector:
         self._bounds = bounds or InspectionBounds()
 
     async def inspect(self, tree: Path, *, guest_path: str, kept: tuple[str, ...] = ()) -> RemovalInspection:
-        """Look at a tree; it never fails for what is found there.
+        """Look at a tree. It never fails: what stops it is a blocker.
 
         Args:
             tree: Its directory on the host.
@@ -74,14 +77,18 @@ class Inspector:
             kept: Commits that are known to lie elsewhere, such as the one that a private clone was made from.
         """
         found = Findings(now=self._clock.now())
-        with anyio.move_on_after(self._bounds.seconds) as scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._ask_users, tree, found)
-                await self._look(tree, guest_path, kept, found)
-        if scope.cancelled_caught:
-            # How far it got differs each time: said, that would be evidence that nobody can confirm.
-            found = found.only_users(f"it could not be looked at within {self._bounds.seconds:g} seconds")
-        return conclude(found)
+        stopped = ""
+        try:
+            with anyio.move_on_after(self._bounds.seconds) as scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._ask_users, tree, found)
+                    await self._look(tree, guest_path, kept, found)
+            if scope.cancelled_caught:
+                stopped = f"it could not be looked at within {self._bounds.seconds:g} seconds"
+        except* OSError as errors:
+            stopped = f"it could not be looked at: {_words(errors)}"
+        # How far a stopped one got differs each time: said, that would be evidence that nobody can confirm.
+        return conclude(found.only_users(stopped) if stopped else found)
 
     async def _ask_users(self, tree: Path, found: Findings) -> None:
         try:
@@ -136,6 +143,14 @@ class Inspector:
 
 def _stray(path: bytes, problems: tuple[str, ...]) -> RepositoryState:
     return RepositoryState(path=shown_place(path), form=RepositoryForm.WORKTREE, problems=problems)
+
+
+def _words(errors: BaseExceptionGroup[OSError]) -> str:
+    """Return the system's words for the first of them."""
+    first: BaseException = errors
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return getattr(first, "strerror", None) or "the machine failed"
 
 
 def _resolved(tree: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -57,6 +58,29 @@ async def test_time_is_a_bound_and_its_evidence_can_be_confirmed(workspace: Work
     found = [await workspace.look(InspectionBounds(seconds=0)) for _ in range(2)]
     assert blocked(found[0]) == {(R.NOT_WHOLE, "."), (R.USE_UNKNOWN, ".")}
     assert found[0].digest == found[1].digest
+
+
+@pytest.mark.guarantee("WS-16")
+async def test_a_machine_that_fails_is_a_blocker_too(workspace: Workspace, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk without room for what the look needs; no git on the machine. Nothing that was not looked at passes for nothing."""
+    monkeypatch.setattr("jamcore.workspace.inspection.own_git.run_git", no_git)
+    found = await workspace.look()
+    assert {problem.partition(":")[0] for problem in at(found, "repo").problems} == {"git could not be started"}
+    assert (R.UNREADABLE, "repo") in blocked(found)
+    monkeypatch.setattr("jamcore.workspace.inspection.repository.make_own_git", no_room)
+    found = await workspace.look()
+    assert found.bounds == (f"it could not be looked at: {os.strerror(errno.ENOSPC)}",)
+    assert (R.NOT_WHOLE, ".") in blocked(found)
+
+
+async def no_git(*_argv: str, **_how: object) -> None:
+    """Take the place of git."""
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def no_room(*_what: object, **_how: object) -> None:
+    """Take the place of what writes."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.guarantee("WS-16")

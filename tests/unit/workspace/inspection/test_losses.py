@@ -218,6 +218,41 @@ async def test_shallow_clones_and_long_ids(workspace: Workspace, tree: Path, git
 
 
 @pytest.mark.guarantee("WS-16")
+async def test_forms_of_an_index_and_places_of_a_git_directory(workspace: Workspace, tree: Path, git: Git) -> None:
+    """Compressed, with whole directories left out, divided in two files; a git directory beside its checkout; a tag of a file."""
+    (tree / "left out").mkdir()
+    commit_on(git, tree, "left out/file")
+    for form in ("compressed", "sparse", "split"):
+        git(workspace.path, "clone", "-q", str(tree), form)
+        (workspace.path / form / "a.txt").write_text("changed\n")
+    git(workspace.path / "compressed", "update-index", "--index-version", "4")
+    git(workspace.path / "split", "update-index", "--split-index")
+    git(workspace.path / "sparse", "sparse-checkout", "set", "--sparse-index", "no-such-directory")
+    git(workspace.path, "clone", "-q", "--separate-git-dir", str(workspace.path / "beside.git"), str(tree), "separate")
+    git(workspace.path / "separate", "tag", "file", git(tree, "rev-parse", "HEAD:a.txt").decode().strip())
+    assert not (workspace.path / "sparse" / "left out").exists()
+    found = await workspace.look()
+    for form in ("compressed", "sparse"):
+        assert at(found, form).unstaged.first == ("a.txt",)
+    assert (at(found, "separate").form, at(found, "separate").problems) == (RepositoryForm.CHECKOUT, ())
+    unclear = {state.path for state in found.repositories if state.problems}
+    assert unclear == {"split"}, "its entries lie in a second file, which is not taken over"
+
+
+@pytest.mark.guarantee("WS-16")
+async def test_before_the_first_commit(workspace: Workspace, git: Git) -> None:
+    """What is staged is work; a log that names nothing that is there is none."""
+    git(workspace.path, "init", "-q", "new")
+    (workspace.path / "new" / "first").write_text("x")
+    git(workspace.path / "new", "add", "first")
+    (workspace.path / "new" / ".git" / "logs").mkdir(exist_ok=True)
+    (workspace.path / "new" / ".git" / "logs" / "HEAD").write_text(f"{'0' * 40} {'1' * 40} a <a@x> 1 +0000\tcommit: gone\n")
+    found = await workspace.look()
+    assert blocked(found) == {(R.UNCOMMITTED, "new")}
+    assert (at(found, "new").staged.first, found.losses.forgotten) == (("first",), 0)
+
+
+@pytest.mark.guarantee("WS-16")
 async def test_the_digest_is_fresh_evidence(workspace: Workspace, checkout: Path, git: Git) -> None:
     """A change that alters no count shows all the same; and nothing else does."""
     (checkout / "new").write_text("x")
