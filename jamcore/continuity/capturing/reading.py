@@ -13,9 +13,9 @@ from jamcore.continuity.generations.content import read_leaves, write_index
 from jamcore.continuity.generations.format import BLOCK, Sink, Source, Unit, digest_of
 from jamcore.continuity.generations.objects import MODES, Entry, Growth, Kind, Listing, Witness
 from jamcore.continuity.generations.packs import BlockDamagedError
-from jamcore.continuity.tree.crew import spread
 from jamcore.domain.continuity import CaptureRefusedError, SecretInStateError
 from jamcore.domain.secret_shapes import OVERLAP, SecretScan
+from jamcore.system.crew import spread
 from jamcore.system.trees import Names, Seen, SwappedError, reading, shown
 
 TICK_NS = 2_000_000_000

@@ -11,8 +11,8 @@ from jamcore.continuity.generations.format import Source
 from jamcore.continuity.generations.objects import Kind, Root, read_root, walk_tree
 from jamcore.continuity.generations.packs import BlockDamagedError
 from jamcore.continuity.generations.publish import Generation
-from jamcore.continuity.tree.crew import spread
 from jamcore.domain.continuity import CheckpointCorruptError
+from jamcore.system.crew import spread
 from jamcore.system.trees import shown
 
 

@@ -21,7 +21,7 @@ from jamcore.continuity.generations.format import Source
 from jamcore.continuity.generations.objects import MODES, Entry, Growth, Kind, Root, read_directory
 from jamcore.continuity.generations.packs import BlockDamagedError
 from jamcore.continuity.generations.publish import CheckpointFailedError
-from jamcore.continuity.tree.crew import spread
+from jamcore.system.crew import spread
 from jamcore.system.trees import Names, Seen, look, open_directory, open_file, owned, reading, shown
 
 WORTH_SPREADING = 1 << 20

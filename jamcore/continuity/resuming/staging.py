@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from jamcore.continuity.generations.content import read_blocks, read_stream
 from jamcore.continuity.generations.format import BLOCK, Source
 from jamcore.continuity.generations.objects import Entry, Kind
-from jamcore.continuity.tree.crew import spread
+from jamcore.system.crew import spread
 from jamcore.system.files import PRIVATE_FILE, Files
 from jamcore.system.trees import owned
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jamcore.continuity.tree.crew import spread
+from jamcore.system.crew import spread
 
 
 def nothing() -> None:
