@@ -20,7 +20,7 @@ from jamcore.system.files import TEMPORARY, Files
 WRITING = TEMPORARY
 """A file on its way to its name (:meth:`jamcore.system.files.Files.replacing`)."""
 PACKAGE = r"\.[0-9a-f-]{36}\.partial"
-"""A change request that was not published; building it again makes it anew."""
+"""A change request or an export that was not published; making it again makes it anew."""
 SNAPSHOT = r"index-.+"
 """The index of one snapshot of a work tree, or of one change on its way to a branch."""
 GIT_LOCK = r".+\.lock"
@@ -40,6 +40,7 @@ RULES: tuple[tuple[str, str], ...] = (
     (layout.CREDENTIALS, WRITING),
     (f"{layout.ENGINES}/*", WRITING),
     (layout.CHANGES, f"{PACKAGE}|{SNAPSHOT}"),
+    (layout.EXPORTS, PACKAGE),
     (f"{layout.HOSTS}/*", WRITING),
     (f"{layout.HOSTS}/*/recovery", f"{WRITING}|{STAGED}"),
     (f"{layout.HOSTS}/*/recovery/checkpoints/*", WRITING),

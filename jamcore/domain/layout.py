@@ -104,6 +104,11 @@ def change(identifier: UUID) -> str:
     return f"{CHANGES}/{identifier}"
 
 
+def export_root(identifier: UUID) -> str:
+    """Return the directory of one export; outlives its host (WS-1)."""
+    return f"{EXPORTS}/{identifier}"
+
+
 def engine_root(engine: str) -> str:
     """Return an engine's private record."""
     return f"{ENGINES}/{plugin_name(engine)}"

@@ -5,6 +5,7 @@ Every write that must survive a power cut goes through :class:`Files`, so that t
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
@@ -127,6 +128,22 @@ class Files:
     def sync(self, descriptor: int) -> None:
         """Flush a file's bytes to the disk."""
         os.fsync(descriptor)
+
+    def sync_filesystem(self, descriptor: int) -> bool:
+        """Flush all that was written to the file system of an open file; ``False`` where the system cannot do that.
+
+        A tree has more files than can be flushed one by one.
+
+        Raises:
+            OSError: Something could not be written.
+        """
+        library = ctypes.CDLL(None, use_errno=True)
+        if not hasattr(library, "syncfs"):
+            return False
+        if library.syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return True
 
     def sync_directory(self, path: Path) -> None:
         """Flush a directory's names to the disk."""
