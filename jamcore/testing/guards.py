@@ -18,11 +18,14 @@ import signal
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
 PR_GET_CHILD_SUBREAPER = 37
+WALL = 0x40000000
+"""Children of every kind (wait(2)); Python has no name for it."""
 SETTLE_S = 3.0
 """How long a process that was told to end may take to be gone before it counts as leaked."""
 
@@ -42,9 +45,8 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was there at one moment."""
+    """What was there at one moment, besides processes."""
 
-    processes: frozenset[Process]
     mounts: frozenset[str]
     descriptors: dict[int, str]
     files: frozenset[str]
@@ -54,6 +56,8 @@ class Snapshot:
 
 def descendants(pid: int | None = None) -> frozenset[Process]:
     """Return every living descendant of ``pid`` (default: this process). Zombies are dead."""
+    if pid is None and _child() is _Child.NONE:
+        return frozenset()
     children: dict[int, list[tuple[str, Process]]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit() and (parsed := _read_stat(int(entry.name))):
@@ -66,7 +70,7 @@ def descendants(pid: int | None = None) -> frozenset[Process]:
         pending.extend(children.get(process.pid, ()))
         if state not in _DEAD:
             found.add(process)
-    return frozenset(found)
+    return frozenset(replace(process, command=_command(process)) for process in found)
 
 
 def is_alive(process: Process) -> bool:
@@ -169,12 +173,12 @@ class Watch:
         self._mount_roots = (*self._directories, *mount_roots)
         self._descriptors = descriptors
         self._before = self.snapshot()
+        self._processes_before = descendants()
         self._dead_before = _zombie_children()
 
     def snapshot(self) -> Snapshot:
         """Look now."""
         return Snapshot(
-            processes=descendants(),
             mounts=mounts_below(self._mount_roots),
             descriptors=open_descriptors() if self._descriptors else {},
             files=files_below(self._directories),
@@ -184,7 +188,7 @@ class Watch:
 
     def leaks(self, timeout_s: float = SETTLE_S) -> tuple[str, ...]:
         """Name what is new since the watch began. Processes get ``timeout_s`` to end; those that do not are killed."""
-        left = settle(descendants() - self._before.processes, timeout_s)
+        left = settle(descendants() - self._processes_before, timeout_s)
         kill(left)
         after, before = self.snapshot(), self._before
         opened = {n: target for n, target in after.descriptors.items() if before.descriptors.get(n) != target}
@@ -209,7 +213,30 @@ def _unescape(point: bytes) -> bytes:
     return re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), point)
 
 
+class _Child(Enum):
+    """What there is of children of this process."""
+
+    NONE = auto()
+    ALIVE = auto()
+    DEAD = auto()
+    """At least one has ended, and nobody has waited for it."""
+
+
+def _child() -> _Child:
+    """Ask the kernel, which spares most tests a look at every process of the machine.
+
+    Where this process adopts its orphans, no child means no descendant.
+    """
+    try:
+        dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | WALL)
+    except ChildProcessError:
+        return _Child.NONE
+    return _Child.ALIVE if dead is None else _Child.DEAD
+
+
 def _zombie_children() -> frozenset[Process]:
+    if _child() is not _Child.DEAD:
+        return frozenset()
     stats = (_read_stat(int(entry.name)) for entry in os.scandir("/proc") if entry.name.isdigit())
     return frozenset(stat[2] for stat in stats if stat and stat[1] == os.getpid() and stat[0] in _DEAD)
 
@@ -236,9 +263,17 @@ def _read_stat(pid: int) -> tuple[str, int, Process] | None:
     """Return state, parent and identity from ``/proc``, or ``None`` when the process is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes().decode(errors="replace")
-        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except (FileNotFoundError, ProcessLookupError):
         return None
     name, _, rest = stat.partition(" (")[2].rpartition(") ")
     fields = rest.split()  # from field 3 (state) of proc(5)
-    return fields[0], int(fields[1]), Process(pid, int(fields[19]), int(fields[3]), (arguments or f"[{name}]")[:200])
+    return fields[0], int(fields[1]), Process(pid, int(fields[19]), int(fields[3]), f"[{name}]")
+
+
+def _command(process: Process) -> str:
+    """Return its arguments, or the name of its program when it has none or is gone."""
+    try:
+        arguments = Path(f"/proc/{process.pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return process.command
+    return arguments[:200] or process.command
