@@ -13,23 +13,27 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.14 python3.13 python3.12 python
 # of their own.
 LANES   ?= lint types imports lane-crash lane-real lane-unit
 JOBS    ?= 3
-PROOFS  := .proofs
-SIDE_BY_SIDE = --no-print-directory --keep-going --jobs=$(JOBS) $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+KEPT    := .lanes
+OUTPUT  = $(if $(filter output-sync,$(.FEATURES)),--output-sync=$(1))
 # A lane is bounded as a whole; each of its tests has a bound of its own besides.
 LANE_S  ?= 3000
-LANE    = $(BIN)/python -m pytest --session-timeout=$(LANE_S) -p no:cacheprovider --guarantees-json $(PROOFS)/$@.json
+LANE    = $(BIN)/python -u -m pytest --session-timeout=$(LANE_S) -p no:cacheprovider --guarantees-json $(KEPT)/$@.json
 
 .PHONY: demo test bench lint types imports pytest lane-real lane-crash lane-unit test-unprivileged wheels guarantees install clean
 
 demo: $(STAMP)
 	@$(BIN)/jam demo $(ARGS)
 
-# Every lane is run to its end; what it says is printed whole when it ends, and one failure fails the whole.
+# Every lane is run to its end, and one failure fails the whole. What a lane says is shown when it ends; until then it is in its file.
 test: $(STAMP)
-	@rm -rf $(PROOFS) && mkdir $(PROOFS)
-	@echo "Side by side, each shown when it ends: $(LANES) $(MORE)"
-	@$(MAKE) $(SIDE_BY_SIDE) $(LANES) $(MORE)
-	@$(BIN)/python -m jamcore.testing.proof $(PROOFS)/*.json
+	@rm -rf $(KEPT) && mkdir $(KEPT)
+	@echo "Side by side, each shown when it ends (until then see $(KEPT)/): $(LANES) $(MORE)"
+	@$(MAKE) --no-print-directory --keep-going --jobs=$(JOBS) $(call OUTPUT,target) $(addprefix side-by-side/,$(LANES) $(MORE))
+	@$(BIN)/python -m jamcore.testing.proof $(KEPT)/*.json
+
+side-by-side/%:
+	@start=$$(date +%s); $(MAKE) --no-print-directory $(call OUTPUT,none) $* >$(KEPT)/$*.log 2>&1; status=$$?; \
+	printf '\n== %s: status %d after %d s\n' $* $$status $$(($$(date +%s) - start)); cat $(KEPT)/$*.log; exit $$status
 
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -87,5 +91,5 @@ $(STAMP): $(INPUTS)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .tox build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage guarantees.json $(PROOFS)
+	rm -rf $(VENV) .tox build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage guarantees.json $(KEPT)
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
