@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
 
 from jamcore.testing.daemon import probe_provider
+from jamcore.testing.postgres import PostgresServer, postgres_server
 
 
 @pytest.hookimpl
 def pytest_jam_needs() -> dict[str, Callable[[], str | None]]:
     """Contribute the need ``codex``: its plugin is installed, and its pinned program can be had here."""
     return {"codex": partial(probe_provider, "codex")}
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for the whole run; tests that restart one start their own."""
+    with postgres_server() as server:
+        yield server
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from jamcore.store.errors import (
     StoreConstraintError,
     StoreFullError,
     StoreNewerError,
+    StoreUnreachableError,
     StoreUnusableError,
 )
 from jamcore.store.journal import StoreJournal
@@ -24,6 +25,7 @@ __all__ = [
     "StoreFullError",
     "StoreJournal",
     "StoreNewerError",
+    "StoreUnreachableError",
     "StoreUnusableError",
     "open_store",
 ]

@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import QueuePool
 
 from jamcore.store.errors import StoreUnusableError
-from jamcore.store.failures import of_file, typed_failures, usable_address
+from jamcore.store.failures import of_file, require_plain_host, typed_failures, usable_address
 from jamcore.store.fencing import require_epoch, take_over
 from jamcore.store.migrate import upgrade
 from jamcore.store.repos import Context, Fence, Repos
@@ -46,7 +46,7 @@ class Store:
         self._writer = anyio.CapacityLimiter(1)
         self._readers = anyio.CapacityLimiter(READERS)
         # SQLite's readers keep their view by themselves; others must be asked to.
-        view = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
+        view = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         self._options: dict[bool, dict[str, Any]] = {True: {_READ: False}, False: {_READ: True, **view}}
 
     @property
@@ -61,6 +61,7 @@ class Store:
 
         Raises:
             StoreFullError, StoreBusyError, StoreConstraintError, StoreUnusableError: Nothing was written.
+            StoreUnreachableError: Nothing was written, unless the connection was lost at the very end: an exact retry finds out.
             FencedError: This daemon's next life has begun; nothing was written.
             JamError: What ``work`` raised; nothing was written.
         """
@@ -72,7 +73,7 @@ class Store:
         """Run ``work`` on one consistent view and return what it returns. It must not write.
 
         Raises:
-            StoreBusyError, StoreUnusableError: It could not be read.
+            StoreBusyError, StoreUnreachableError, StoreUnusableError: It could not be read.
             JamError: What ``work`` raised.
         """
         return await to_thread.run_sync(partial(self._run, work, write=False), limiter=self._readers)
@@ -92,21 +93,22 @@ async def open_store(
 ) -> AsyncIterator[Store]:
     """Open the database, bring its schema up to date, and take over what this daemon owned in its last life.
 
-    The caller holds the app directory's lock, so no second daemon migrates at the same time.
+    The caller holds the app directory's lock, so no second daemon migrates a file at the same time; on a server they take turns.
 
     Args:
         where: A SQLite file in an existing directory (a ``Path``), or any SQLAlchemy URL (text).
         files: Makes the copy before an upgrade.
         clock: The time of every row.
         daemon_id: Who writes.
-        busy_timeout_s: How long a SQLite write waits for another process.
+        busy_timeout_s: How long a write waits for another process.
 
     Raises:
         StoreNewerError: A newer Jam wrote it.
-        StoreUnusableError, StoreBusyError, StoreFullError: It cannot be opened; the file is left as it is.
+        StoreUnusableError, StoreUnreachableError, StoreBusyError, StoreFullError: It cannot be opened, and is left as it is.
     """
     with usable_address():
         url = make_url(where) if isinstance(where, str) else URL.create("sqlite", database=str(where))
+        require_plain_host(url)
         engine = _engine(url, busy_timeout_s)
     try:
         fence = await to_thread.run_sync(_prepare, engine, files, daemon_id)
@@ -117,11 +119,16 @@ async def open_store(
 
 
 def _engine(url: URL, busy_timeout_s: float) -> Engine:
+    if url.get_backend_name() == "postgresql":
+        from jamcore.store import postgresql  # late: its driver is an extra
+
+        return postgresql.make_engine(url, connections=READERS + 1, busy_timeout_s=busy_timeout_s)
     if url.get_backend_name() != "sqlite":
-        return create_engine(url)
+        return create_engine(url, pool_pre_ping=True, hide_parameters=True)
     engine = create_engine(
         url,
         poolclass=QueuePool,
+        hide_parameters=True,
         pool_size=READERS + 1,
         max_overflow=0,
         connect_args={"timeout": busy_timeout_s, "check_same_thread": False, "isolation_level": None},
@@ -147,6 +154,8 @@ def _prepare(engine: Engine, files: Files, daemon_id: UUID) -> Fence:
     with typed_failures():
         if path is not None:
             _require_write_ahead_log(engine)
+        elif engine.dialect.name == "postgresql":
+            _require_unicode(engine)
         upgrade(engine, files)
         with engine.begin() as connection:
             return take_over(connection, daemon_id)
@@ -177,3 +186,10 @@ def _require_write_ahead_log(engine: Engine) -> None:
         mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
     if mode != "wal":
         raise StoreUnusableError(detail=f"no write-ahead log here: the journal mode is {mode}")
+
+
+def _require_unicode(engine: Engine) -> None:
+    from jamcore.store.postgresql import require_unicode  # late: its driver is an extra
+
+    with engine.connect() as connection:
+        require_unicode(connection)

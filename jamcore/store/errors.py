@@ -29,8 +29,20 @@ class StoreUnusableError(FaultError):
 
 
 @dataclass(eq=False)
+class StoreUnreachableError(FaultError):
+    """The database's server does not answer, refuses Jam, or went away; what was lost at the very end of a write may be written."""
+
+    code: ClassVar[str] = "store.unreachable"
+    hint: ClassVar[str] = (
+        "See that the server runs and lets Jam in, then repeat the command: what was written already stays as it is."
+    )
+
+    detail: str
+
+
+@dataclass(eq=False)
 class StoreBusyError(FaultError):
-    """Another process held the database for longer than the bound."""
+    """Another process held the database for longer than the bound, or has all that the server can give."""
 
     code: ClassVar[str] = "store.busy"
     hint: ClassVar[str] = "Close whatever else has the database open, then repeat the command."

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, InterfaceError, OperationalError
 
-from jamcore.store.errors import StoreBusyError, StoreConstraintError, StoreFullError, StoreUnusableError
+from jamcore.store.errors import (
+    StoreBusyError,
+    StoreConstraintError,
+    StoreFullError,
+    StoreUnreachableError,
+    StoreUnusableError,
+)
 
 _FULL_IO = frozenset({"SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_TRUNCATE"})
 """A full disk shows as FULL, or as a failure of the write, of the sync, or of growing the shared memory file."""
@@ -17,7 +25,22 @@ _DUPLICATE = frozenset({"SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKE
 _DUPLICATE_SQLSTATE = "23505"
 """PostgreSQL's unique_violation."""
 
-StoreError = StoreFullError | StoreBusyError | StoreConstraintError | StoreUnusableError
+StoreError = StoreFullError | StoreBusyError | StoreConstraintError | StoreUnreachableError | StoreUnusableError
+
+_BY_SQLSTATE: Mapping[str, type[StoreError]] = MappingProxyType(
+    {
+        "08": StoreUnreachableError,  # connection exceptions
+        "22": StoreConstraintError,  # a value that its column cannot hold
+        "23": StoreConstraintError,
+        "40": StoreBusyError,  # a deadlock, or a view that others' writes have overtaken
+        "53100": StoreFullError,
+        "53": StoreBusyError,  # too many connections, no memory
+        "55P03": StoreBusyError,  # lock_timeout
+        "57014": StoreBusyError,  # statement_timeout, or an administrator
+        "57P": StoreUnreachableError,  # the server goes down, went down, or is coming up
+    }
+)
+"""PostgreSQL's codes, by their longest beginning that is here."""
 
 
 @contextmanager
@@ -26,9 +49,9 @@ def typed_failures() -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:
-        raise StoreConstraintError(detail=str(error.orig)) from error
+        raise StoreConstraintError(detail=_words(error.orig or error)) from error
     except DBAPIError as error:
-        raise _typed(error.orig or error) from error
+        raise _typed(error.orig or error, away=isinstance(error, OperationalError | InterfaceError)) from error
     except sqlite3.DatabaseError as error:
         raise _typed(error) from error
 
@@ -44,6 +67,16 @@ def usable_address() -> Iterator[None]:
         raise StoreUnusableError(detail=f"the setting database_url cannot be used: {type(error).__name__}") from None
 
 
+def require_plain_host(url: URL) -> None:
+    """Refuse a URL whose host is the rest of a password: its driver would repeat it.
+
+    Raises:
+        StoreUnusableError: An ``@`` of the password is not written as ``%40``.
+    """
+    if "@" in (url.host or ""):
+        raise StoreUnusableError(detail="the setting database_url has an @ in its password; write it as %40") from None
+
+
 def of_file(error: OSError, what: str) -> StoreFullError | StoreUnusableError:
     """Return the store's own error for what the file system refused."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -57,7 +90,23 @@ def is_duplicate(error: IntegrityError) -> bool:
     return name in _DUPLICATE if name is not None else getattr(error.orig, "sqlstate", None) == _DUPLICATE_SQLSTATE
 
 
-def _typed(cause: BaseException) -> StoreError:
+def _typed(cause: BaseException, *, away: bool = False) -> StoreError:
+    """Return the store's own error; ``away``: one without any code is the server's absence."""
+    if hasattr(cause, "sqlite_errorcode") or not hasattr(cause, "sqlstate"):
+        return _of_sqlite(cause)
+    state = cause.sqlstate or ""
+    known = max((start for start in _BY_SQLSTATE if state.startswith(start)), key=len, default="")
+    kind = _BY_SQLSTATE.get(known, StoreUnreachableError if away and not state else StoreUnusableError)
+    return kind(detail=f"{state or type(cause).__name__}: {_words(cause)}")
+
+
+def _words(cause: BaseException) -> str:
+    """Return what the database says in its first line; its further ones hold values of rows."""
+    said = getattr(getattr(cause, "diag", None), "message_primary", None) or str(cause)
+    return said.strip().partition("\n")[0]
+
+
+def _of_sqlite(cause: BaseException) -> StoreError:
     code = getattr(cause, "sqlite_errorcode", None)
     name = str(getattr(cause, "sqlite_errorname", type(cause).__name__))
     primary = None if code is None else code & 0xFF

@@ -40,6 +40,10 @@ def upgrade(engine: Engine, files: Files) -> None:
             raise StoreNewerError(found=found, known=HEAD)
         _copy(engine, files, found)
     with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            from jamcore.store.postgresql import migrate_alone  # late: its driver is an extra
+
+            migrate_alone(connection)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
 

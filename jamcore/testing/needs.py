@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from jamcore.testing.postgres import probe_postgres
+
 Probe = Callable[[], str | None]
 """Answers ``None`` when the need is met, else the reason in one line. Called at most once per test run; may take seconds."""
 
@@ -57,7 +59,13 @@ def probe_user_namespaces() -> str | None:
 
 def builtin_needs() -> dict[str, Probe]:
     """Return the needs that the core itself knows."""
-    return {"git": probe_git, "root": probe_root, "bubblewrap": probe_user_namespaces, "tmux": probe_tmux}
+    return {
+        "git": probe_git,
+        "root": probe_root,
+        "bubblewrap": probe_user_namespaces,
+        "tmux": probe_tmux,
+        "postgres": probe_postgres,
+    }
 
 
 class Needs:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import String, bindparam, cast, func, insert, select, update
 
-from jamcore.domain.errors import InvalidInputError, NotFoundError
+from jamcore.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from jamcore.domain.events import ROOM_PAYLOAD, RoomEvent, RoomPayload
 from jamcore.domain.sessions import Binding, Room
 from jamcore.store.repos.base import Repository, read_row
@@ -156,10 +156,15 @@ class Events(Repository):
 
     def _reserve(self, room: UUID, count: int) -> int:
         """Take the next ``count`` numbers of a room and return the first of them."""
-        last = self._connection.execute(_TAKE_NUMBERS, {"of_room": room, "more": count}).scalar_one_or_none()
+        taken = {"of_room": room, "more": count}
+        last = self._connection.execute(_TAKE_NUMBERS, taken).scalar_one_or_none()
         if last is None:
-            last = count
-            self._connection.execute(insert(COUNTERS).values(room_id=room, seq=count))
+            try:
+                with self._unless_taken(room, "another daemon numbers the room's first event"):
+                    self._connection.execute(insert(COUNTERS).values(room_id=room, seq=count))
+                last = count
+            except ConflictError:  # it has, by now
+                last = self._connection.execute(_TAKE_NUMBERS, taken).scalar_one()
         return int(last) - count + 1
 
     def after(self, room: UUID, seq: int, limit: int) -> tuple[RoomEvent, ...]:

@@ -1,4 +1,4 @@
-"""The schema and its versions."""
+"""The schema and its versions, as far as a file is concerned; the rest is in the store suite."""
 
 from __future__ import annotations
 
@@ -11,51 +11,23 @@ from uuid import UUID
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Table, create_engine
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy import create_engine
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateIndex
 
-import jamcore.store.migrate as migrate_module
 from jamcore.domain.approvals import ApprovalPolicy
-from jamcore.store import StoreNewerError, StoreUnusableError, open_store
-from jamcore.store.migrate import HEAD, SCRIPTS
+from jamcore.store import StoreNewerError, open_store
+from jamcore.store.migrate import HEAD
 from jamcore.store.tables.schema import METADATA
 from jamcore.system.files import Files
+from jamcore.testing.store.schema import migration_scripts, newer_code
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import HandClock, Make, OpenStore
 
 SQLITE: Any = sqlite.dialect  # SQLAlchemy's dialect classes have no types
-POSTGRESQL: Any = postgresql.dialect
-
-NEXT = '''
-"""Another version."""
-
-import sqlalchemy as sa
-from alembic import op
-
-revision, down_revision, branch_labels, depends_on = "9999", "{head}", None, None
-
-
-def upgrade():
-    with op.batch_alter_table("agents") as batch:
-        batch.add_column(sa.Column("note", sa.Text()))
-    {then}
-'''
-
-
-def newer_code(monkeypatch: pytest.MonkeyPatch, scripts: Path, *, then: str = "pass") -> None:
-    """Make this process the next version of Jam: real scripts, real Alembic, one version more."""
-    versions = scripts / "versions"
-    versions.mkdir(parents=True)
-    for script in (SCRIPTS / "env.py", SCRIPTS / "script.py.mako", *(SCRIPTS / "versions").glob("*.py")):
-        (scripts / script.relative_to(SCRIPTS)).write_bytes(script.read_bytes())
-    (versions / "v9999_next.py").write_text(NEXT.format(then=then, head=HEAD))
-    monkeypatch.setattr(migrate_module, "SCRIPTS", scripts)
-    monkeypatch.setattr(migrate_module, "HEAD", "9999")
 
 
 def columns(path: Path) -> list[str]:
@@ -68,9 +40,7 @@ def columns(path: Path) -> list[str]:
 
 def test_the_head_is_the_scripts_head() -> None:
     """The version that the code knows without loading Alembic is the newest script's, and the history is one line."""
-    config = Config()
-    config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
-    assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
+    assert ScriptDirectory.from_config(migration_scripts()).get_heads() == [HEAD]
 
 
 def test_the_migrations_make_exactly_the_tables(blank_database: Path) -> None:
@@ -96,16 +66,6 @@ def test_the_partial_indexes_are_as_defined(blank_database: Path) -> None:
     assert sum("WHERE" in sql for sql in made.values()) == 5
 
 
-@pytest.mark.parametrize("table", METADATA.sorted_tables, ids=lambda table: str(table.name))
-def test_postgresql_gets_the_same_rules(table: Table) -> None:
-    """Every table compiles for PostgreSQL, and every index that is partial on SQLite is partial there."""
-    dialect = POSTGRESQL()
-    assert str(CreateTable(table).compile(dialect=dialect))
-    for index in table.indexes:
-        there, here = (str(CreateIndex(index).compile(dialect=d)) for d in (dialect, SQLITE()))
-        assert ("WHERE" in there) == ("WHERE" in here)
-
-
 def test_every_constraint_has_a_name() -> None:
     """Both databases know each rule by the same name, so a later migration can change it."""
     nameless = [
@@ -117,8 +77,8 @@ def test_every_constraint_has_a_name() -> None:
     assert nameless == []
 
 
-async def test_a_newer_schema_is_refused(tmp_path: Path, open_at: OpenStore) -> None:
-    """An older Jam does not touch what it does not understand, and says which version it found."""
+async def test_what_is_refused_is_not_copied(tmp_path: Path, open_at: OpenStore) -> None:
+    """A newer schema is left alone with all that lies beside it."""
     path = tmp_path / "jam.db"
     async with open_at(path):
         pass
@@ -156,8 +116,7 @@ async def test_a_database_of_the_first_release_is_brought_up(tmp_path: Path, clo
     path = tmp_path / "jam.db"
     engine = create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
+        config = migration_scripts()
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")
     engine.dispose()
@@ -174,35 +133,6 @@ async def test_a_database_of_the_first_release_is_brought_up(tmp_path: Path, clo
     async with open_store(path, files=Files(), clock=clock, daemon_id=UUID(int=1)) as store:
         assert (await store.read(lambda repos: repos.sessions.get(UUID(session)))).approvals is ApprovalPolicy.NEVER
     assert stat.S_IMODE((tmp_path / "jam.db.before-0001").stat().st_mode) == 0o600
-
-
-async def test_an_upgrade_that_fails_changes_nothing(
-    tmp_path: Path, open_at: OpenStore, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Everything that the failed version did is undone with it, and the old code works on."""
-    path = tmp_path / "jam.db"
-    async with open_at(path) as store:
-        await store.transact(lambda repos: repos.agents.insert(make.agent()))
-    newer_code(monkeypatch, tmp_path / "scripts", then='op.execute("INSERT INTO nowhere VALUES (1)")')
-    with pytest.raises(StoreUnusableError):
-        async with open_at(path):
-            pass
-    assert "note" not in columns(path)
-    monkeypatch.undo()
-    async with open_at(path) as store:
-        assert len(await store.read(lambda repos: repos.agents.list())) == 1
-
-
-async def test_a_new_database_that_fails_stays_empty(tmp_path: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first schema is made whole or not at all, so the next opening begins anew."""
-    newer_code(monkeypatch, tmp_path / "scripts", then='op.execute("INSERT INTO nowhere VALUES (1)")')
-    path = tmp_path / "jam.db"
-    with pytest.raises(StoreUnusableError):
-        async with open_store(path, files=Files(), clock=clock, daemon_id=UUID(int=1)):
-            pass
-    monkeypatch.undo()
-    async with open_store(path, files=Files(), clock=clock, daemon_id=UUID(int=1)) as store:
-        assert store.fence.epoch == 1
 
 
 async def test_an_up_to_date_database_is_opened_without_alembic(tmp_path: Path, open_at: OpenStore) -> None:
