@@ -47,6 +47,7 @@ class Session:
             start=start,
             any_version=any_version,
             on_start=lambda: self.output.note("starting the daemon …"),
+            on_recovery=lambda doing: self.output.note(f"starting: recovering {doing} …"),
             replace=self._replace,
         )
 

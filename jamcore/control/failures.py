@@ -82,13 +82,16 @@ class DaemonStartFailedError(FaultError):
 
 @dataclass(eq=False)
 class DaemonStartTimeoutError(FaultError):
-    """The daemon was started and did not begin to listen in time."""
+    """The daemon was started and did not begin to listen in time; it may say what it is about."""
 
     code: ClassVar[str] = "daemon.start_timeout"
-    hint: ClassVar[str] = "Look at `jam daemon logs`; it may still be busy with recovery."
+    hint: ClassVar[str] = (
+        "It goes on without this command. If it is busy with recovery, repeat the command later; `jam daemon logs` shows how far it is."
+    )
 
     app_directory: str
     waited_s: float
+    doing: str = ""
 
 
 @dataclass(eq=False)

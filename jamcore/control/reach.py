@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -25,10 +26,16 @@ from jamcore.control.launch import Launch, launched
 from jamcore.control.peer import peer_pid, peer_uid
 from jamcore.control.schemas import DaemonRecord
 from jamcore.control.versions import API_VERSION, jam_version
+from jamcore.domain import layout
 from jamcore.domain.errors import JamError
+from jamcore.system.lock import doing_of
 
 START_WAIT_S = 60.0
-"""A start replays interrupted work before it listens; with many hosts that takes seconds, not minutes."""
+"""A start replays interrupted work before it listens; with many hosts that takes seconds."""
+RECOVERY_WAIT_S = 900.0
+"""A start that says what it recovers is waited for so long: it may copy a whole work tree, or what checkpoints need."""
+LOOK_S = 0.5
+"""How often to look what a start is about."""
 POLL_S = 0.005
 """How often to look whether a daemon that was just started listens: a look is one small file."""
 RELAUNCH_S = 1.0
@@ -55,6 +62,7 @@ class Reach:
         start: bool = False,
         any_version: bool = False,
         on_start: Callable[[], None] = _ignore,
+        on_recovery: Callable[[str], None] = lambda _doing: None,
         command: tuple[str, ...] = DAEMON,
         start_wait_s: float = START_WAIT_S,
         replace: Callable[[Reach], Awaitable[None]] | None = None,
@@ -67,8 +75,9 @@ class Reach:
             start: Start the daemon when it does not run.
             any_version: Accept a daemon of another release; only to ask who it is or to stop it.
             on_start: Called when a daemon is about to be started, to tell a person why it takes longer.
+            on_recovery: Called with what a start is about, each time that this is something else.
             command: The daemon's command; ``--app-directory`` is added.
-            start_wait_s: How long a start may take.
+            start_wait_s: How long a start may take that does not say what it is about.
             replace: What to do about a daemon of another release where one may be started: ends it, or raises. Absent: it is refused.
         """
         self.directory = directory
@@ -76,6 +85,7 @@ class Reach:
         self._start = start
         self._any_version = any_version
         self._on_start = on_start
+        self._on_recovery = on_recovery
         self._command = command
         self._start_wait_s = start_wait_s
         self._replace = replace
@@ -95,7 +105,7 @@ class Reach:
         Raises:
             DaemonNotRunningError: It does not run and was not to be started.
             DaemonStartFailedError: It ended instead of listening; carries its own reason.
-            DaemonStartTimeoutError: It did not listen in time.
+            DaemonStartTimeoutError: It did not listen in time; says what it is about.
             DaemonOtherVersionError: It is of another release.
             ForeignDaemonError: Another user listens there.
             AddressUnreadableError: Its address cannot be read or reached.
@@ -146,22 +156,39 @@ class Reach:
 
         Ours may find another one: then that one counts, or it is just ending, and after a while ours is started again.
         """
+        begun = anyio.current_time()
+        with anyio.CancelScope(deadline=begun + self._start_wait_s) as bound:
+            return await _until_first(self._launch, partial(self._follow, bound, begun + RECOVERY_WAIT_S))
+        waited, doing = anyio.current_time() - begun, doing_of(self.directory / layout.LOCK)
+        raise DaemonStartTimeoutError(app_directory=str(self.directory), waited_s=round(waited, 1), doing=doing)
+
+    async def _launch(self) -> SocketStream:
         argv = (*self._command, "--app-directory", str(self.directory))
         pause = RELAUNCH_S
-        with anyio.move_on_after(self._start_wait_s):
-            while True:
-                async with launched(argv, self.environ) as launch:
-                    if stream := await self._wait(launch):
-                        if peer_pid(wire.raw_socket(stream)) not in {launch.pid, None}:
-                            launch.dismiss()
-                        return stream
-                    reason = launch.reason()
-                if not _ALREADY.search(reason):
-                    raise DaemonStartFailedError(app_directory=str(self.directory), reason=reason)
-                with anyio.move_on_after(pause):
-                    return await self._poll()
-                pause *= 2
-        raise DaemonStartTimeoutError(app_directory=str(self.directory), waited_s=self._start_wait_s)
+        while True:
+            async with launched(argv, self.environ) as launch:
+                if stream := await self._wait(launch):
+                    if peer_pid(wire.raw_socket(stream)) not in {launch.pid, None}:
+                        launch.dismiss()
+                    return stream
+                reason = launch.reason()
+            if not _ALREADY.search(reason):
+                raise DaemonStartFailedError(app_directory=str(self.directory), reason=reason)
+            with anyio.move_on_after(pause):
+                return await self._poll()
+            pause *= 2
+
+    async def _follow(self, bound: anyio.CancelScope, latest: float) -> None:
+        """Pass on what the start is about, and put the bound off for as long as it says something."""
+        said = ""
+        while True:
+            await anyio.sleep(LOOK_S)
+            doing = doing_of(self.directory / layout.LOCK)
+            if doing:
+                bound.deadline = min(latest, anyio.current_time() + self._start_wait_s)
+            if doing and doing != said:
+                self._on_recovery(doing)
+            said = doing
 
     async def _wait(self, launch: Launch) -> SocketStream | None:
         """Return a connection to whoever listens first, or ``None`` when ours ended and nobody does."""
@@ -186,6 +213,20 @@ class Reach:
             if stream := await self.find():
                 return stream
             await anyio.sleep(POLL_S)
+
+
+async def _until_first(
+    work: Callable[[], Awaitable[SocketStream]], beside: Callable[[], Coroutine[None, None, None]]
+) -> SocketStream:
+    """Return what ``work`` returns; what is done beside it ends with it."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(beside)
+            found = await work()
+            tasks.cancel_scope.cancel()
+    except* JamError as group:
+        raise _first(group) from None
+    return found
 
 
 def _first(group: ExceptionGroup[JamError]) -> JamError:

@@ -126,7 +126,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
         status = _status(options, base, live, journaled, inventory)
         live.tasks.start_soon(_end_at_once, status, live.pool)
         work = _work(options, base, live, journaled)
-        status.remember(await start_up(_recovery(options, base, live, journaled, work).steps()))
+        status.remember(await start_up(_recovery(options, base, live, journaled, work).steps(), options.told))
         live.tasks.start_soon(inventory.after_start)
         yield Services(
             system=status,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,3 +37,5 @@ class DaemonOptions:
     clock: Clock = field(default_factory=SystemClock)
     ids: IdSource = field(default_factory=SystemIds)
     crash: CrashPoints = field(default_factory=NoCrash)
+    told: Callable[[str], None] = lambda _doing: None
+    """Told what the start is about, for whoever waits for it; empty at its end."""

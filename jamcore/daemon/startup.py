@@ -68,8 +68,12 @@ async def each(records: Iterable[R], work: Callable[[R], Awaitable[object]]) -> 
     return tuple(problems)
 
 
-async def start_up(steps: tuple[StartStep, ...]) -> tuple[str, ...]:
+async def start_up(steps: tuple[StartStep, ...], told: Callable[[str], None] = lambda _doing: None) -> tuple[str, ...]:
     """Run every step in order and return what went wrong, one line each.
+
+    Args:
+        steps: All of them.
+        told: Told each step's name before it begins, and nothing at the end: a person may be waiting for the daemon.
 
     Raises:
         ValueError: The steps are not those of :data:`ORDER`.
@@ -79,6 +83,7 @@ async def start_up(steps: tuple[StartStep, ...]) -> tuple[str, ...]:
     log = structlog.get_logger("jam.startup")
     problems = []
     for step in steps:
+        told(step.name)
         try:
             met = await step.run()
         except Exception as error:
@@ -88,4 +93,5 @@ async def start_up(steps: tuple[StartStep, ...]) -> tuple[str, ...]:
         for record, problem in met:
             log.warning("start-up record failed", step=step.name, record=str(record), error=str(problem))
             problems.append(f"{step.name}: {record}: {problem}")
+    told("")
     return tuple(problems)

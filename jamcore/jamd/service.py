@@ -7,6 +7,9 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -27,7 +30,7 @@ from jamcore.domain import layout
 from jamcore.domain.errors import JamError, RefusalError
 from jamcore.system.clock import SystemClock
 from jamcore.system.files import Files
-from jamcore.system.lock import AppDirectoryUnusableError, owning
+from jamcore.system.lock import AppDirectoryUnusableError, Holding, owning
 
 EXIT_OK, EXIT_REFUSED, EXIT_FAULT = 0, 3, 4
 
@@ -82,14 +85,20 @@ def run(settings: Settings, environ: Mapping[str, str]) -> None:
         crash=crash_points(environ),
     )
     with (
-        owning(app / layout.LOCK, pid=options.pid, started_at=SystemClock().now()),
+        owning(app / layout.LOCK, pid=options.pid, started_at=SystemClock().now()) as lock,
         logging_to(app / layout.LOG, settings.log_level),
     ):
         try:
-            anyio.run(_serve, options, settings.tcp())
+            anyio.run(_serve, replace(options, told=partial(_told, lock)), settings.tcp())
         except JamError as error:
             structlog.get_logger("jam.daemon").error("ended", error=str(error))  # who started it may not have kept its last words
             raise
+
+
+def _told(lock: Holding, doing: str) -> None:
+    """Say what the start is about, to whoever waits for it."""
+    with suppress(OSError):  # a full disk: nobody is told, and the start goes on
+        lock.say(doing)
 
 
 async def _serve(options: DaemonOptions, tcp: LoopbackAddress | None) -> None:

@@ -40,8 +40,26 @@ class AppDirectoryUnusableError(RefusalError):
     problem: str
 
 
+class Holding:
+    """The lock while it is held. What its holder does is written beside who it is, for people who wait for it."""
+
+    def __init__(self, descriptor: int, pid: int, started_at: datetime) -> None:
+        self._descriptor = descriptor
+        self._who = {"pid": pid, "started_at": started_at.isoformat()}
+
+    def say(self, doing: str = "") -> None:
+        """Say what is being done that keeps the daemon from listening; empty: nothing any more.
+
+        Raises:
+            OSError: It could not be written.
+        """
+        told = json.dumps(self._who | ({"doing": doing} if doing else {})).encode()[:_HOLDER_LIMIT]
+        os.pwrite(self._descriptor, told, 0)
+        os.ftruncate(self._descriptor, len(told))
+
+
 @contextmanager
-def owning(path: Path, *, pid: int, started_at: datetime) -> Iterator[None]:
+def owning(path: Path, *, pid: int, started_at: datetime) -> Iterator[Holding]:
     """Hold the lock file of an app directory for the life of the daemon.
 
     The kernel's lock is the truth; pid and start time are written into the file for the message alone, so a reused pid never keeps
@@ -60,12 +78,12 @@ def owning(path: Path, *, pid: int, started_at: datetime) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise AppDirectoryLockedError(directory=str(path.parent), holder=_holder(descriptor)) from error
+        holding = Holding(descriptor, pid, started_at)
         try:
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, json.dumps({"pid": pid, "started_at": started_at.isoformat()}).encode(), 0)
+            holding.say()
         except OSError as error:
             raise AppDirectoryUnusableError(directory=str(path.parent), problem=error.strerror or str(error)) from error
-        yield
+        yield holding
     finally:
         os.close(descriptor)
 
@@ -76,3 +94,18 @@ def _holder(descriptor: int) -> str:
         return f"process {int(found['pid'])}, started {found['started_at']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "a process that has not said who it is yet"
+
+
+def doing_of(path: Path) -> str:
+    """Return what the holder of a lock file says that it does before it listens; empty when it says nothing, or lives no more.
+
+    For a message, and for how long to wait: whether somebody holds the lock is not found out here, since asking would take it.
+    """
+    try:
+        with path.open("rb") as stream:
+            found = json.loads(stream.read(_HOLDER_LIMIT))
+        doing = found.get("doing")
+        os.kill(int(found["pid"]), 0)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ""
+    return doing if isinstance(doing, str) else ""

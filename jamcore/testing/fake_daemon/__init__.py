@@ -7,6 +7,6 @@ is echoed.
 
 Run as a program it is a whole daemon:
 ``python -m jamcore.testing.fake_daemon --app-directory DIR``. DIR/refuse.txt makes it end at once with that text
-as its error, DIR/mute makes it never listen, DIR/slow-end makes it take a while to end, and an installation takes as long as
-DIR/hold-install is there.
+as its error, DIR/mute makes it never listen, DIR/recovering.txt keeps it from listening for as long as it is there, and is what it says
+that it recovers, DIR/slow-end makes it take a while to end, and an installation takes as long as DIR/hold-install is there.
 """

@@ -14,6 +14,7 @@ import anyio
 
 from jamcore.control.server import serving
 from jamcore.daemon.services import Services
+from jamcore.domain import layout
 from jamcore.domain.errors import JamError
 from jamcore.system.files import Files
 from jamcore.system.lock import owning
@@ -64,7 +65,14 @@ async def _main(directory: Path) -> int:
     if (directory / "refuse.txt").exists():
         print((directory / "refuse.txt").read_text(), file=sys.stderr)
         return 3
-    with owning(directory / "lock", pid=os.getpid(), started_at=AT), anyio.open_signal_receiver(signal.SIGTERM) as signals:
+    with (
+        owning(directory / layout.LOCK, pid=os.getpid(), started_at=AT) as lock,
+        anyio.open_signal_receiver(signal.SIGTERM) as signals,
+    ):
+        while (busy := directory / "recovering.txt").exists():
+            lock.say(busy.read_text())
+            await anyio.sleep(0.01)
+        lock.say()
         if (directory / "mute").exists():
             await anext(signals)
             return 0

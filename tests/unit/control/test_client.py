@@ -15,6 +15,7 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
+from jamcore.control import reach
 from jamcore.control.address import read_record, write_record
 from jamcore.control.client import JamClient
 from jamcore.control.directory import app_directory as find_app_directory
@@ -30,6 +31,7 @@ from jamcore.control.failures import (
 from jamcore.control.reach import Reach
 from jamcore.control.schemas import DaemonRecord
 from jamcore.control.versions import API_VERSION, jam_version
+from jamcore.domain import layout
 from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.requests import RoomRequest, TurnRequest
 from jamcore.system.files import Files
@@ -175,6 +177,63 @@ async def test_a_daemon_that_is_none_is_a_typed_error(make_client: Make, command
     with pytest.raises(DaemonStartFailedError) as failed:
         await make_client(start=True, command=(command,)).health()
     assert failed.value.reason == reason
+
+
+@pytest.mark.guarantee("START-1")
+async def test_a_start_that_recovers_says_what_and_is_waited_for(
+    app_directory: Path, fake_command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work that was cut comes before any client is answered; whoever waits is told which, and gets the answer."""
+    monkeypatch.setattr(reach, "LOOK_S", 0.01)
+    busy = app_directory / "recovering.txt"
+    busy.write_text("checkpoint payload deletions")
+    told: list[str] = []
+
+    def recovering(doing: str) -> None:
+        told.append(doing)
+        busy.unlink()
+
+    way = Reach(app_directory, environ=os.environ, start=True, command=fake_command, on_recovery=recovering)
+    health = await JamClient(way).health()
+    assert told == ["checkpoint payload deletions"]
+    os.kill(health.pid, signal.SIGTERM)
+
+
+@pytest.mark.guarantee("START-1")
+async def test_a_start_that_recovers_for_too_long_is_named(
+    app_directory: Path, make_client: Make, fake_command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command ends, the daemon goes on, and the error says what it is about."""
+    monkeypatch.setattr(reach, "LOOK_S", 0.01)
+    monkeypatch.setattr(reach, "RECOVERY_WAIT_S", 0.0)
+    busy = app_directory / "recovering.txt"
+    busy.write_text("continuity resets")
+    with pytest.raises(DaemonStartTimeoutError) as late:
+        await make_client(start=True, command=fake_command).health()
+    assert late.value.doing == "continuity resets"
+    pid = json.loads((app_directory / layout.LOCK).read_text())["pid"]
+    os.kill(pid, signal.SIGKILL)
+    _reap()
+
+
+async def test_the_wait_goes_on_while_something_is_recovered(
+    app_directory: Path, monkeypatch: pytest.MonkeyPatch, until: Until
+) -> None:
+    """Its bound counts from the last word on it; what a dead daemon said counts for nothing."""
+    monkeypatch.setattr(reach, "LOOK_S", 0.01)
+    way = Reach(app_directory, environ=os.environ, start_wait_s=100.0)
+    lock = app_directory / layout.LOCK
+    with anyio.CancelScope(deadline=anyio.current_time() + 50.0) as bound:
+        first = bound.deadline
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(way._follow, bound, anyio.current_time() + 1000.0)
+            lock.write_text(json.dumps({"pid": 1 << 30, "doing": "continuity resets"}))
+            for _ in range(5):
+                await anyio.sleep(0.02)
+            assert bound.deadline == first
+            lock.write_text(json.dumps({"pid": os.getpid(), "doing": "continuity resets"}))
+            await until(lambda: bound.deadline > first)
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_daemon_that_does_not_listen_is_not_waited_for_for_ever(

@@ -16,7 +16,7 @@ from jamcore.continuity.retention import deletion
 from jamcore.daemon.compose import composed
 from jamcore.daemon.identity import daemon_identity
 from jamcore.daemon.options import DaemonOptions
-from jamcore.daemon.startup import ORDER
+from jamcore.daemon.startup import ORDER, Problems, StartStep, start_up
 from jamcore.domain import layout
 from jamcore.domain.cells import Ability
 from jamcore.domain.changes import Run
@@ -259,3 +259,19 @@ async def test_one_bad_record_in_each_step_blocks_nothing(options: DaemonOptions
     assert (options.app / STUCK).exists()
     assert not (options.app / FREE).exists()
     assert not any((options.app / layout.packs(ident(HOST, GOOD))).iterdir())
+
+
+@pytest.mark.guarantee("START-1")
+async def test_each_step_is_said_before_it_begins_and_nothing_at_the_end() -> None:
+    """Whoever waits for the daemon hears what keeps it, also of a step that fails."""
+    said: list[str] = []
+    begun: list[str] = []
+
+    async def run() -> Problems:
+        begun.append(said[-1])
+        if len(begun) == 2:
+            raise OSError("disk")
+        return ()
+
+    assert len(await start_up(tuple(StartStep(name, run) for name in ORDER), said.append)) == 1
+    assert (begun, said) == ([*ORDER], [*ORDER, ""])
