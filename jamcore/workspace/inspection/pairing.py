@@ -75,10 +75,8 @@ def _joined(tree: Tree, repositories: dict[bytes, Repository], roots: tuple[byte
 
 
 def _store_of(tree: Tree, roots: tuple[bytes, ...]) -> bytes | None:
-    """Return where a tree's git directory lies; a ``.git`` that is not understood has none."""
-    if tree.broken:
-        return None
-    if tree.pointer is None:
+    """Return where a tree's git directory should lie; a ``.git`` file that is not understood names none."""
+    if tree.pointer is None:  # also of a broken one, whose `.git` is no directory that the walk found
         return posixpath.join(tree.path, b".git")
     if not (matched := _POINTER.fullmatch(tree.pointer)):
         return None
