@@ -26,9 +26,9 @@ MEANING = MappingProxyType(
     {
         Exit.OK: "Done.",
         Exit.NOT_WELL: (
-            "The work ended, but not well: the turn failed or was cut, a room was stopped without its last checkpoint, a checkpoint "
-            "is damaged, `jam continuity inspect` found that a conversation cannot be brought back, or `jam doctor` that no agent can "
-            "run here."
+            "The work ended, but not well: the turn failed or was cut, a room was stopped without its last checkpoint, a checkpoint or "
+            "an export is damaged, `jam continuity inspect` found that a conversation cannot be brought back, or `jam doctor` that no "
+            "agent can run here."
         ),
         Exit.USAGE: "The command line is wrong; nothing was asked.",
         Exit.REFUSED: (

@@ -25,6 +25,9 @@ ChangeArgument = Annotated[
 CheckpointArgument = Annotated[
     str, typer.Argument(metavar="CHECKPOINT", help="A checkpoint's id, or 8 or more characters of its beginning or end.")
 ]
+ExportArgument = Annotated[
+    str, typer.Argument(metavar="EXPORT", help="An export's id, or 8 or more characters of its beginning or end.")
+]
 PatchDigestOption = Annotated[
     str | None,
     typer.Option(

@@ -56,6 +56,10 @@ COMMANDS: tuple[Command, ...] = (
     Command(("checkpoint", "verify"), "checkpoint_verify", ROOMS, "Read a checkpoint whole and say whether it is sound"),
     Command(("checkpoint", "rm"), "checkpoint_rm", ROOMS, "Show what removing checkpoints would free, or remove them"),
     Command(("checkpoint", "diff"), "checkpoint_diff", ROOMS, "Show what lies between two checkpoints"),
+    Command(("export", "new"), "export_new", ROOMS, "Export a room's workspace and conversation as plain files"),
+    Command(("export", "ls"), "export_ls", ROOMS, "List exports"),
+    Command(("export", "show"), "export_show", ROOMS, "Show what an export holds, and what it left out"),
+    Command(("export", "verify"), "export_verify", ROOMS, "Read an export whole and say whether it is sound"),
     Command(
         ("continuity", "inspect"), "continuity_inspect", ROOMS, "Say whether a conversation can be brought back, with the evidence"
     ),

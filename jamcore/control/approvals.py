@@ -39,7 +39,7 @@ class ApprovalClient:
     async def list(self, *, room: str | None = None, state: ApprovalState | None = None) -> tuple[Approval, ...]:
         """List what agents asked to do, newest first."""
         wanted = {name: value for name, value in (("room", room), ("state", state)) if value is not None}
-        target = "/v1/approvals" + (f"?{_encoded(wanted)}" if wanted else "")
+        target = "/v1/approvals" + (f"?{encoded(wanted)}" if wanted else "")
         return (await self._ask(ApprovalList, target)).items
 
     async def get(self, ref: str) -> Approval:
@@ -73,7 +73,8 @@ def quoted(text: str) -> str:
         raise InvalidInputError(field="ref", problem="holds characters that are no valid Unicode") from error
 
 
-def _encoded(wanted: dict[str, str]) -> str:
+def encoded(wanted: dict[str, str]) -> str:
+    """Return the part of a target that follows the question mark."""
     try:
         return urlencode(wanted)
     except UnicodeEncodeError as error:

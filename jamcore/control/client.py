@@ -11,7 +11,7 @@ from uuid import UUID
 import anyio
 from pydantic import ValidationError
 
-from jamcore.control.approvals import ApprovalClient, quoted
+from jamcore.control.approvals import quoted
 from jamcore.control.failures import (
     ConnectionDroppedError,
     DaemonOtherVersionError,
@@ -21,8 +21,8 @@ from jamcore.control.failures import (
     RemoteRefusalError,
     StreamCutError,
 )
+from jamcore.control.parts import ClientParts
 from jamcore.control.reach import Reach
-from jamcore.control.removals import RemovalClient
 from jamcore.control.schemas import (
     Accepted,
     CellList,
@@ -89,14 +89,12 @@ REFUSALS = range(400, 500)
 _ERROR_FRAMES = MappingProxyType({"refusal": 422, "fault": 500})
 
 
-class JamClient:
+class JamClient(ClientParts):
     """Speaks with the daemon that ``reach`` finds. Holds no connection between calls, so it needs no closing."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
-        self.approvals = ApprovalClient(self._ask, self._change)
-        """What agents ask to do, and the answers."""
-        self.removals = RemovalClient(self._ask, self._change)
+        super().__init__(self._ask, self._change)
 
     # ---------------------------------------------------------------------------------------------------- the daemon itself
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.continuity import Checkpoint
+from jamcore.domain.keeping import ExportRow
 from jamcore.domain.records import Record
 from jamcore.domain.requests import CellRow, CredentialRow, EngineView, ProviderView, RoomView
 from jamcore.domain.retention import CheckpointStanding
@@ -79,6 +80,12 @@ class StandingList(Record):
     """Generations, newest first, with what keeps each."""
 
     items: tuple[CheckpointStanding, ...]
+
+
+class ExportList(Record):
+    """Exports, newest first."""
+
+    items: tuple[ExportRow, ...]
 
 
 class ChangeList(Record):

@@ -22,6 +22,8 @@ from jamcore.daemon.checkpoints import Checkpoints
 from jamcore.daemon.continuity_resets import ContinuityResets
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse, open_engines
+from jamcore.daemon.export_sources import ExportMaking
+from jamcore.daemon.exports import Exports
 from jamcore.daemon.host_overrides import HostOverrides
 from jamcore.daemon.hosts import HostWorkers
 from jamcore.daemon.identity import daemon_identity
@@ -106,6 +108,7 @@ class _Work:
     changes: Changes
     reviews: Reviews
     removals: Removals
+    exports: Exports
     runs: Runs
 
 
@@ -142,6 +145,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             inventory=inventory,
             checkpoints=Checkpoints(options.app, store=base.store, files=options.files),
             removals=work.removals,
+            exports=work.exports,
         )
 
 
@@ -267,6 +271,7 @@ def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: 
         changes=changes,
         reviews=Reviews(options, store=store, feed=base.feed, runner=runner, actions=actions, rooms=rooms),
         removals=_removals(options, base, live, journaled),
+        exports=_exports(options, base, live, _making(options, base, live)),
         runs=Runs(store=store, rooms=rooms, changes=changes, feed=base.feed, tasks=live.tasks),
     )
 
@@ -306,6 +311,30 @@ def _removals(options: DaemonOptions, base: _Foundations, live: _Living, journal
         gate=live.gate,
         runner=journaled.runner,
         actions=journaled.actions,
+    )
+
+
+def _making(options: DaemonOptions, base: _Foundations, live: _Living) -> ExportMaking:
+    return ExportMaking(
+        options,
+        store=base.store,
+        plugins=base.plugins,
+        engines=base.engines,
+        hosts=live.hosts,
+        pool=live.pool,
+        work_trees=base.work_trees,
+    )
+
+
+def _exports(options: DaemonOptions, base: _Foundations, live: _Living, making: ExportMaking) -> Exports:
+    return Exports(
+        options.app,
+        store=base.store,
+        making=making,
+        gate=live.gate,
+        clock=options.clock,
+        runner=base.journaled.runner,
+        actions=base.journaled.actions,
     )
 
 

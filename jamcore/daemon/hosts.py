@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from jamcore.domain import layout
 from jamcore.domain.cells import Ability, Placement
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
 from jamcore.domain.errors import ConflictError
+from jamcore.domain.limits import CHECKPOINT_WAIT_S
 from jamcore.domain.plan import ModelEndpoint, Plan
 from jamcore.domain.providers import CredentialMissingError
 from jamcore.domain.resets import ResetUnfinishedError
@@ -133,6 +134,20 @@ class HostWorkers:
         """Return once nothing runs in a host's sandbox; for a host that this daemon has no worker for."""
         stored = await self._host(host)
         await fence(self.ownership(self._engines.get(stored.engine)), Plan.model_validate_json(stored.plan_json))
+
+    @asynccontextmanager
+    async def still(self, host: UUID, what: str) -> AsyncIterator[None]:
+        """Let no turn of a live host run, and where its engine can hold them, no process, until the block ends.
+
+        Raises:
+            HostBusyError: Its turns did not end in time.
+            JamError: The engine could not hold it.
+        """
+        stored = await self._host(host)
+        freeze = _freeze(self._engines.get(stored.engine), stored.sandbox)
+        alone = self._coordinators.for_host(host, stored.sandbox).exclusive(what, CHECKPOINT_WAIT_S)
+        async with alone, freeze() if freeze else nullcontext():
+            yield
 
     async def capture_at_rest(self, host: UUID) -> Checkpoint | None:
         """Publish a generation of a host on which nothing runs; no turn is taken to be in it that nobody compared (CONT-8)."""

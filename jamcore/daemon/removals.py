@@ -101,7 +101,9 @@ class Removals:
 def kept_in(host: UUID, repos: Repos) -> dict[UUID, tuple[Blocker, str]]:
     """Return the checkpoints of a host that something refers to, besides the newest."""
     bound = (Blocker.REFERENCED, "a fresh start is bound to it")
-    kept = dict.fromkeys(repos.continuity_resets.referenced_checkpoints(host), bound)
+    exported = (Blocker.REFERENCED, "an export was made with it")
+    kept = dict.fromkeys(repos.exports.referenced_checkpoints(host), exported)
+    kept |= dict.fromkeys(repos.continuity_resets.referenced_checkpoints(host), bound)
     if repos.leases.live_of_host(host):
         for session in repos.sessions.of_host(host):
             decision = repos.activations.latest_of_session(session.id)

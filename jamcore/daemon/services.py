@@ -12,6 +12,7 @@ from jamcore.domain.approvals import Approval, ApprovalRule, ApprovalState, Deci
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.events import RoomEvent
+from jamcore.domain.keeping import ExportRow, ExportVerdict, ExportView, RoomExportRequest
 from jamcore.domain.ownership import Reconciliation
 from jamcore.domain.requests import (
     AcceptRequest,
@@ -233,6 +234,22 @@ class RemovalService(Protocol):
         """Remove what was confirmed by the plan's digest. An exact retry returns the same."""
 
 
+class ExportService(Protocol):
+    """Exports of workspaces: plain directories that can be checked and read without Jam (WS-5)."""
+
+    async def new(self, ref: str, request: RoomExportRequest) -> ExportView:
+        """Export a room's workspace with its latest checkpoint. An exact retry verifies the export and returns the same."""
+
+    async def list(self, room: str | None) -> tuple[ExportRow, ...]:
+        """Return exports, newest first, of one room or of all."""
+
+    async def show(self, ref: str) -> ExportView:
+        """Return one with what its manifest says."""
+
+    async def verify(self, ref: str) -> ExportVerdict:
+        """Read one whole and say whether it is sound; when that was is kept."""
+
+
 class InventoryService(Protocol):
     """All sandboxes and markers of this app directory."""
 
@@ -253,6 +270,7 @@ class Services:
     inventory: InventoryService
     checkpoints: CheckpointService
     removals: RemovalService
+    exports: ExportService
     approvals: ApprovalService
     runs: RunService
     changes: ChangeService

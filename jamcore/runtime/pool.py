@@ -6,8 +6,8 @@ is checkpointed and parked at the same time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 from uuid import UUID
@@ -167,6 +167,27 @@ class WorkerPool:
         """Let nobody bring the host up until the block ends; whether it is up already is the caller's to ask, inside."""
         async with self._starting.setdefault(host, anyio.Lock()):
             yield
+
+    @asynccontextmanager
+    async def held_still(self, host: UUID, still: Callable[[], AbstractAsyncContextManager[None]]) -> AsyncIterator[None]:
+        """Let nothing of a host move until the block ends: one that is up is held by ``still``, one that is down stays so."""
+        if not self.is_up(host):
+            async with self.kept_down(host):
+                if not self.is_up(host):
+                    yield
+                    return
+        async with still():
+            yield
+
+    async def make_safe(self, host: UUID) -> None:
+        """Capture what is in no checkpoint of a live host; one that is not live is fine.
+
+        Raises:
+            JamError: It was not captured.
+        """
+        worker = self._workers.get(host)
+        if worker is not None and worker.takes_seats:
+            await worker.make_safe()
 
     async def ended(self, host: UUID) -> None:
         """Wait for a host that is ending. Inside :meth:`kept_down`, where nobody brings it up; one that goes on is left alone."""

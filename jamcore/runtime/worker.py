@@ -139,6 +139,15 @@ class HostWorker:
             return await self.stop()  # its siblings were gone by the end of it
         return seat.final
 
+    async def make_safe(self) -> None:
+        """Capture what is in no generation yet.
+
+        Raises:
+            JamError: It was not captured.
+        """
+        if self._kept.dirty:
+            await self._kept.capture(CheckpointReason.AFTER_TURN)
+
     async def stop(self) -> Checkpoint | None:
         """End the host: interrupt what runs, checkpoint, park, and return the final checkpoint when one was made."""
         self._begin_to_end()

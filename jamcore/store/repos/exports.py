@@ -12,6 +12,7 @@ from jamcore.domain.errors import ConflictError
 from jamcore.domain.host_cleanups import CLEANUP, CleanupStage, HostCleanup
 from jamcore.domain.kept_exports import EXPORT, ExportState, IdMapping, KeptExport
 from jamcore.store.repos.base import Repository, read_row
+from jamcore.store.repos.rooms import find_by_ref
 from jamcore.store.tables.exports import EXPORT_IDS, EXPORTS, HOST_CLEANUPS
 
 _SAME = tuple(name for name in KeptExport.model_fields if name not in ("state", "created_at", "verified_at", "deleted_at"))
@@ -40,6 +41,10 @@ class Exports(Repository):
     def get(self, identifier: UUID) -> KeptExport:
         """Return an export."""
         return read_row(KeptExport, self._need(self._by_id(identifier), identifier))
+
+    def find(self, ref: str) -> KeptExport:
+        """Return the one that a person meant. See :func:`find_by_ref`."""
+        return self.get(find_by_ref(self, ref, name=False))
 
     def list(self) -> tuple[KeptExport, ...]:
         """Return all, newest first."""

@@ -22,6 +22,7 @@ from jamcore.testing.fake_daemon.approvals import FakeApprovals
 from jamcore.testing.fake_daemon.changes import FakeChanges, FakeReviews, FakeRuns
 from jamcore.testing.fake_daemon.checkpoints import FakeCheckpoints
 from jamcore.testing.fake_daemon.continuity import FakeContinuity
+from jamcore.testing.fake_daemon.exports import FakeExports
 from jamcore.testing.fake_daemon.records import (
     AT,
     LIMITS,
@@ -44,6 +45,7 @@ def services_of(fake: FakeServices) -> Services:
         inventory=FakeInventory(fake),
         checkpoints=FakeCheckpoints(fake),
         removals=FakeRemovals(fake),
+        exports=FakeExports(fake),
         approvals=FakeApprovals(fake),
         runs=FakeRuns(fake),
         changes=FakeChanges(fake),

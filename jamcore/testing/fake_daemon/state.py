@@ -18,6 +18,7 @@ from jamcore.domain.approvals import (
 )
 from jamcore.domain.changes import ChangeDecision, ChangedPath, ChangeFlag, ChangeRequest, EvidenceFile
 from jamcore.domain.errors import NotFoundError
+from jamcore.domain.kept_exports import KeptExport
 from jamcore.domain.requests import (
     InstallProgress,
     RunRequest,
@@ -46,6 +47,7 @@ class FakeServices:
         self.changes: dict[UUID, ChangeRequest] = {}
         self.decisions: dict[UUID, ChangeDecision] = {}
         self.runs: dict[UUID, RunRequest] = {}
+        self.exports: dict[UUID, KeptExport] = {}
         self.secrets: dict[str, str] = {}
         self.stopping = anyio.Event()
         self.progress = InstallProgress()

@@ -12,6 +12,7 @@ from jamcore.control.app import ROUTES
 from jamcore.control.routes import approvals
 from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.changes import Verdict
+from jamcore.domain.keeping import RoomExportRequest
 from jamcore.domain.requests import AcceptRequest, OverrideRequest, RejectRequest, RoomRequest, RunRequest, TurnRequest
 from jamcore.domain.resets import StartFreshRequest
 from jamcore.domain.retention import RemovalQuestion, RemovalRequest
@@ -122,6 +123,10 @@ def rows() -> tuple[Row, ...]:
         Row("show_checkpoint", "GET", f"/v1/checkpoints/{CHANGE}", "", 200, "checkpoint"),
         Row("verify_checkpoint", "GET", f"/v1/checkpoints/{CHANGE}/verify", "", 200, "verify"),
         Row("diff_checkpoints", "GET", f"/v1/checkpoints/{CHANGE}/diff/{TURN}", "", 200, "diff"),
+        Row("new_export", "POST", f"/v1/rooms/{REF}/exports", json.dumps({"id": str(CHANGE)}), 201, "new_export"),
+        Row("list_exports", "GET", f"/v1/exports?room={REF}", "", 200, "exports"),
+        Row("show_export", "GET", f"/v1/exports/{CHANGE}", "", 200, "show_export"),
+        Row("verify_export", "POST", f"/v1/exports/{CHANGE}/verify", "", 200, "verify_export"),
         Row("reconcile_hosts", "GET", "/v1/hosts", "", 200, "reconcile"),
         Row("shutdown", "POST", "/v1/shutdown", "", 202, "shutdown"),
     )
@@ -193,6 +198,10 @@ async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
     plan = await client.removals.plan(RemovalQuestion(checkpoints=(str(kept.id),)))
     removal = RemovalRequest(id=TURN, checkpoints=(str(kept.id),), confirmed=plan.digest)
     assert (await client.removals.remove(removal)).bytes_freed == plan.evidence.bytes_freed
+    export = await client.exports.new("my room/50%", RoomExportRequest(id=CHANGE, leave_out=("a/é",)))
+    assert [row.export for row in await client.exports.list("my room/50%")] == [export.export]
+    assert await client.exports.show(str(CHANGE)) == export
+    assert (await client.exports.verify(str(CHANGE))).sound
     accepting = AcceptRequest(id=CHANGE, patch_sha256="a" * 64, branch="b/ü")
     accepted = await client.accept_change(str(CHANGE), accepting)
     assert (accepted.verdict, accepted.branch) == (Verdict.ACCEPTED, "b/ü")

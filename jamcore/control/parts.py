@@ -1,0 +1,22 @@
+"""The parts of the typed client that have modules of their own: ``client.approvals`` and the like."""
+
+from __future__ import annotations
+
+from jamcore.control.approvals import ApprovalClient, Ask, Change
+from jamcore.control.exports import ExportClient
+from jamcore.control.removals import RemovalClient
+
+
+class ClientParts:
+    """What the client is made of besides its own operations.
+
+    Attributes:
+        approvals: What agents ask to do, and the answers.
+        removals: What is kept of checkpoints, and removed.
+        exports: Exports of workspaces.
+    """
+
+    def __init__(self, ask: Ask, change: Change) -> None:
+        self.approvals = ApprovalClient(ask, change)
+        self.removals = RemovalClient(ask, change)
+        self.exports = ExportClient(ask, change)

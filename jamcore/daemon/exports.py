@@ -1,0 +1,136 @@
+"""Exports of workspaces as clients see them: made, listed, looked into, verified (WS-5)."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from anyio import to_thread
+
+from jamcore.daemon.export_sources import ExportMaking
+from jamcore.daemon.workspaces import room_of_ref
+from jamcore.domain import layout
+from jamcore.domain.errors import JamError, NotFoundError
+from jamcore.domain.exports import ExportDamagedError, ExportManifest
+from jamcore.domain.keeping import ExportRow, ExportVerdict, ExportView, RoomExportRequest, WorkspaceArchivedError
+from jamcore.domain.kept_exports import ExportState, KeptExport
+from jamcore.domain.sessions import WorkspaceState
+from jamcore.journal.replay import ActionRegistry
+from jamcore.journal.runner import Runner
+from jamcore.runtime.gate import StopGate
+from jamcore.store import Repos, Store
+from jamcore.system.clock import Clock
+from jamcore.workspace.keeping.exporting import ExportIntent, export_action
+
+
+class Exports:
+    """See :class:`~jamcore.daemon.services.ExportService`; adds the journaled export to ``actions``."""
+
+    def __init__(
+        self,
+        app: Path,
+        *,
+        store: Store,
+        making: ExportMaking,
+        gate: StopGate,
+        clock: Clock,
+        runner: Runner,
+        actions: ActionRegistry,
+    ) -> None:
+        self._app = app
+        self._store = store
+        self._making = making
+        self._gate = gate
+        self._clock = clock
+        self._runner = runner
+        self._action = export_action(making)
+        actions.register(self._action)
+
+    async def new(self, ref: str, request: RoomExportRequest) -> ExportView:
+        """Export a room's workspace with its latest checkpoint. An exact retry verifies the export and returns the same.
+
+        Raises:
+            WorkspaceElsewhereError: The files are in no directory of Jam's.
+            WorkspaceArchivedError: They are in an export already.
+            ConflictError: Another operation of the workspace has not ended, or the id was used for something else.
+            ExportRefusedError, TreeChangedError: It cannot be exported exactly; nothing was published.
+        """
+        intent = await self._store.read(partial(_intent, ref, request))
+        known = await self._store.read(lambda repos: repos.operations.knows(request.id))
+        if not known:
+            await self._require_exportable(ref)
+        with self._gate.until_stop("export a workspace"):
+            done = (await self._runner.run(self._action, request.id, intent)).row()
+            if known:
+                await self._making.verified(done.id, done.manifest_sha256)
+        return await self._view(done)
+
+    async def list(self, room: str | None) -> tuple[ExportRow, ...]:
+        """Return exports, newest first, of one room or of all."""
+        return await self._store.read(partial(_rows, room))
+
+    async def show(self, ref: str) -> ExportView:
+        """Return one with what its manifest says."""
+        return await self._view(await self._store.read(lambda repos: repos.exports.find(ref)))
+
+    async def verify(self, ref: str) -> ExportVerdict:
+        """Read one whole; that it is damaged or not there is an answer."""
+        row = await self._store.read(lambda repos: repos.exports.find(ref))
+        if row.state is ExportState.DELETED:
+            return ExportVerdict(export=row, sound=False, total=1, named=("it was deleted",))
+        try:
+            await self._making.verified(row.id, row.manifest_sha256)
+        except ExportDamagedError as error:
+            return ExportVerdict(export=row, sound=False, total=error.total, named=error.named)
+        except NotFoundError:
+            return ExportVerdict(export=row, sound=False, total=1, named=("its directory is gone",))
+        return ExportVerdict(export=await self._store.transact(partial(_note_sound, self._clock, row)), sound=True)
+
+    async def _require_exportable(self, ref: str) -> None:
+        """Refuse before anything is begun what can be refused then."""
+        kept = await self._store.read(lambda repos: room_of_ref(repos, ref))
+        if kept.workspace.state is WorkspaceState.ARCHIVED:
+            raise WorkspaceArchivedError(room=kept.room.name)
+        self._making.tree(kept)
+
+    async def _view(self, row: KeptExport) -> ExportView:
+        room = await self._store.read(lambda repos: repos.rooms.get(row.room_id).name if row.room_id else "")
+        manifest, problem = await to_thread.run_sync(self._manifest, row)
+        path = str(self._app.resolve() / layout.export_root(row.id))
+        return ExportView(export=row, room=room, path=path, manifest=manifest, problem=problem)
+
+    def _manifest(self, row: KeptExport) -> tuple[ExportManifest | None, str]:
+        """Return what the manifest says, or why it cannot be read: an answer all the same."""
+        if row.state is ExportState.DELETED:
+            return None, "it was deleted"
+        try:
+            return self._making.manifest(row), ""
+        except JamError as error:
+            return None, f"{error.code}: {error}"
+        except OSError as error:
+            return None, error.strerror or "it cannot be read"
+
+
+def _intent(ref: str, request: RoomExportRequest, repos: Repos) -> ExportIntent:
+    kept = room_of_ref(repos, ref)
+    return ExportIntent(
+        id=request.id,
+        room_id=kept.room.id,
+        host_id=kept.host.id,
+        session_id=kept.session.id,
+        workspace_id=kept.workspace.id,
+        export_id=request.id,
+        leave_out=request.leave_out,
+    )
+
+
+def _rows(ref: str | None, repos: Repos) -> tuple[ExportRow, ...]:
+    room = None if ref is None else repos.rooms.find(ref)
+    names = {each.id: each.name for each in repos.rooms.list()}
+    found = (each for each in repos.exports.list() if room is None or each.room_id == room.id)
+    return tuple(ExportRow(export=each, room=names.get(each.room_id, "") if each.room_id else "") for each in found)
+
+
+def _note_sound(clock: Clock, row: KeptExport, repos: Repos) -> KeptExport:
+    repos.exports.verified(row.id, clock.now())
+    return repos.exports.get(row.id)

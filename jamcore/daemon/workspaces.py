@@ -1,0 +1,84 @@
+"""What is stored of a room's workspace, for everything that keeps it elsewhere or brings it back (WS-4, WS-5, WS-6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from jamcore.domain.cells import WorkspaceSource
+from jamcore.domain.exports import ExportOrigin
+from jamcore.domain.keeping import WorkspaceElsewhereError
+from jamcore.domain.sessions import Agent, Room, RuntimeHost, RuntimeSession, SessionWorkspace
+from jamcore.engines.port import Engine
+from jamcore.runtime.worktree import WorkTreeHiddenError, WorkTrees
+from jamcore.store import Repos
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRoom:
+    """A session with its room, and with everything that says where its files are and whose they are."""
+
+    room: Room
+    agent: Agent
+    host: RuntimeHost
+    session: RuntimeSession
+    workspace: SessionWorkspace
+
+    def origin(self) -> ExportOrigin:
+        """Return what an export says of where it comes from."""
+        return ExportOrigin(
+            agent_id=self.agent.id,
+            agent_name=self.agent.name,
+            host_id=self.host.id,
+            session_id=self.session.id,
+            room_id=self.room.id,
+            room_name=self.room.name,
+            provider=self.host.provider,
+            engine=self.host.engine,
+        )
+
+
+def kept_room(repos: Repos, session: UUID) -> KeptRoom:
+    """Read everything about a session."""
+    stored = repos.sessions.get(session)
+    return KeptRoom(
+        room=repos.rooms.get(repos.bindings.of_session(session).room_id),
+        agent=repos.agents.get(stored.agent_id),
+        host=repos.hosts.get(stored.host_id),
+        session=stored,
+        workspace=repos.workspaces.of_session(session),
+    )
+
+
+def room_of_ref(repos: Repos, ref: str) -> KeptRoom:
+    """Read everything about the session that a room is bound to."""
+    return kept_room(repos, repos.bindings.live_of_room(repos.rooms.find(ref).id).session_id)
+
+
+def tree_below(app: Path, trees: WorkTrees, kept: KeptRoom, engine: Engine) -> str:
+    """Return where the work tree lies below the app directory.
+
+    Raises:
+        WorkspaceElsewhereError: It does not; the error says where it is.
+    """
+    if kept.workspace.source is WorkspaceSource.DIRECT_HOST:
+        raise WorkspaceElsewhereError(room=kept.room.name, where=f"they are your own, in {kept.workspace.path}")
+    try:
+        return trees.locate(kept.host, kept.workspace, engine).relative_to(app.resolve()).as_posix()
+    except (ValueError, WorkTreeHiddenError) as error:
+        where = f"they are on the disk of the sandbox {kept.host.sandbox}, which only its guest sees"
+        raise WorkspaceElsewhereError(room=kept.room.name, where=where) from error
+
+
+def require_managed(kept: KeptRoom) -> None:
+    """Require that the workspace is a directory that Jam made and owns, so that Jam may remove it.
+
+    Raises:
+        WorkspaceElsewhereError: It is not; the error says where the files are.
+    """
+    if kept.workspace.source is WorkspaceSource.MANAGED:
+        return
+    cloned = f"they are a private clone on the disk of the sandbox {kept.host.sandbox}, and go with that alone"
+    own = kept.workspace.source is WorkspaceSource.DIRECT_HOST
+    raise WorkspaceElsewhereError(room=kept.room.name, where=f"they are your own, in {kept.workspace.path}" if own else cloned)
