@@ -46,8 +46,11 @@ def _show(output: Output, room: str, view: ContinuityView) -> None:
 
 
 def _show_sound(output: Output, room: str, view: ContinuityView) -> None:
-    """Say that nothing is wrong, and nothing of what there is no reason for."""
-    output.line(f"Nothing is wrong: {view.meaning}", "green")
+    """Say that nothing is wrong, and nothing of what there is no reason for; damage that costs no conversation is told."""
+    if view.evidence.generation_state == "corrupt":
+        output.line(f"The last checkpoint is damaged, and no conversation is lost: {view.meaning}", "yellow")
+    else:
+        output.line(f"Nothing is wrong: {view.meaning}", "green")
     if not view.blocked:
         output.note(f"Bring it back: jam room resume {room}")
 

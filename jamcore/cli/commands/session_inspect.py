@@ -68,6 +68,8 @@ def _decided(decision: ActivationDecision) -> str:
     """Return what was decided, in words that fit the kind of failure: one outcome stands for several."""
     if decision.failure is not None:
         return f"Its last start was refused: {MEANING[decision.failure]} ({decision.failure})"
+    if decision.evidence.live_holds:
+        return f"Its last start was decided to be: an exact resume, from live state beside damage ({decision.evidence.problem})"
     if decision.outcome is Activation.EXACT_RESUME:
         return "Its last start was decided to be: an exact resume"
     return "Its last start was decided to be: a new conversation"

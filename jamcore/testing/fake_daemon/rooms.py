@@ -150,17 +150,18 @@ class FakeRooms(Part):
     async def inspect(self, ref: str) -> SessionInspection:
         await self.fake.note("inspect", ref)
         room = self.fake.find(ref)
-        lost = room.room.name.startswith("lost")
+        lost, beside = (room.room.name.startswith(word) for word in ("lost", "beside"))
         evidence = ActivationEvidence(
             provider_identity="thread-1",
             checkpoint_id=UUID(int=5),
-            generation_state="corrupt" if lost else "verified",
+            generation_state="corrupt" if lost or beside else "verified",
             session_captured=True,
             captured_identity="thread-1",
             version_compatible=True,
             captured_version="0.163.0",
             current_version="0.163.0",
-            problem=f"{DAMAGE} \x1b[2J" if lost else "",
+            problem=f"{DAMAGE} \x1b[2J" if lost or beside else "",
+            live_holds=beside,
         )
         observation = Observation(
             id=UUID(int=6),

@@ -54,6 +54,23 @@ def test_of_a_sound_conversation_is_said_that_nothing_is_wrong(jam: Jam) -> None
     assert shown.err == "reading the last checkpoint …\n"
 
 
+@pytest.mark.guarantee("CONT-9", "SEC-3")
+def test_damage_that_costs_no_conversation_is_told(jam: Jam, lost: Callable[[str], str]) -> None:
+    """The checkpoint is damaged, its live state holds all of it: not well, and nothing to give up."""
+    room = lost("beside")
+    shown = jam("continuity", "inspect", room)
+    assert shown.status == Exit.OK
+    assert (
+        shown.out
+        == "The last checkpoint is damaged, and no conversation is lost: it can be brought back: a block is damaged \\x1b[2J\n"
+    )
+    assert "start-fresh" not in shown.err
+    assert "jam room resume beside" in shown.err
+    assert (
+        "an exact resume, from live state beside damage (a block of it is damaged \\x1b[2J)" in jam("session", "inspect", room).out
+    )
+
+
 @pytest.mark.guarantee("CONT-9", "WS-10")
 def test_it_needs_the_word_and_the_checksum(jam: Jam, lost: Callable[[str], str]) -> None:
     """Without either nothing is asked for; with another checksum the daemon refuses; with both it is done and says what stays."""
