@@ -38,6 +38,7 @@ from jamcore.domain.records import Record
 from jamcore.domain.sessions import RuntimeHost
 from jamcore.journal.points import CrashPoints
 from jamcore.system.clock import Clock
+from jamcore.system.tree_calls import TreeCalls
 from jamcore.system.trees import open_root, owned
 
 ORIGIN = "origin.json"
@@ -79,9 +80,17 @@ class CheckpointBuilder:
     """Makes generations from exports. One object per daemon."""
 
     def __init__(
-        self, generations: Generations, *, broker: CheckpointBroker, store: CheckpointStore, clock: Clock, crash: CrashPoints
+        self,
+        generations: Generations,
+        *,
+        broker: CheckpointBroker,
+        store: CheckpointStore,
+        clock: Clock,
+        crash: CrashPoints,
+        calls: TreeCalls | None = None,
     ) -> None:
         self._generations = generations
+        self._calls = calls or TreeCalls()
         self._broker = broker
         self._store = store
         self._clock = clock
@@ -94,7 +103,7 @@ class CheckpointBuilder:
             CheckpointImportRefusedError: Anything about it is not as it must be; it is named.
             OSError: The machine failed.
         """
-        return await anyio.to_thread.run_sync(partial(_inspected, directory, captures, digest))
+        return await anyio.to_thread.run_sync(partial(_inspected, self._calls, directory, captures, digest))
 
     async def build(self, build: Build) -> Checkpoint:
         """Publish, record and verify one generation.
@@ -161,7 +170,7 @@ class CheckpointBuilder:
         owned_here.callback(self._generations.drop_unpublished, host, build.checkpoint_id, pack)
         self._crash.reach("build.begun")
         with owned(open_root(build.directory)) as directory:
-            root = Rebuild(pack, listing, anyio.from_thread.check_cancelled).run(directory)
+            root = Rebuild(pack, listing, anyio.from_thread.check_cancelled, self._calls).run(directory)
         digest = write_root(pack, root)
         pack.seal()
         self._crash.reach("build.sealed")
@@ -232,10 +241,10 @@ def _confirmed(build: Build) -> ExportedCheckpoint:
         return read_listing(directory, build.digest)
 
 
-def _inspected(path: Path, captures: CaptureList, digest: str | None) -> CheckpointSummary:
+def _inspected(calls: TreeCalls, path: Path, captures: CaptureList, digest: str | None) -> CheckpointSummary:
     with owned(open_root(path)) as directory:
         listing: ExportListing = checked(read_listing(directory, digest), captures)
-        Rebuild(DigestsOnly(), listing, anyio.from_thread.check_cancelled).run(directory)
+        Rebuild(DigestsOnly(), listing, anyio.from_thread.check_cancelled, calls).run(directory)
     return summary_of(listing.exported)
 
 

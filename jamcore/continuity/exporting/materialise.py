@@ -1,7 +1,7 @@
 """Writes a generation as plain files (WS-5).
 
     checkpoint.json     what was captured, and how: :class:`~jamcore.domain.checkpoint_exports.ExportedCheckpoint`
-    files/              the provider's state, each file under its path below the state root
+    files/              the provider's state, each file under its path below the state root; symbolic links are in the listing alone
     databases/          whole databases, each under its path below the guest's home; only where there are some
 
 Every block is proven by its digest on its way, and everything is private, whatever its mode was. Nothing is synced here: an export is
@@ -11,7 +11,6 @@ made durable as a whole.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -32,15 +31,16 @@ from jamcore.domain.checkpoint_exports import (
     OriginCheckpoint,
 )
 from jamcore.domain.continuity import CaptureList, Checkpoint, CheckpointCorruptError
-from jamcore.system.files import PRIVATE_FILE
+from jamcore.system.tree_calls import TreeCalls
 from jamcore.system.trees import open_root, owned
 
 
 class CheckpointExporter:
     """Writes generations of one app directory for exports. Blocking: call it in a worker thread."""
 
-    def __init__(self, generations: Generations) -> None:
+    def __init__(self, generations: Generations, calls: TreeCalls | None = None) -> None:
         self._generations = generations
+        self._calls = calls or TreeCalls()
 
     def materialise(
         self,
@@ -74,10 +74,19 @@ class CheckpointExporter:
         with damage_of(row.id), self._generations.blocks(row.host_id).reader() as source, owned(open_root(into)) as directory:
             part = select(source, generation, captures, sessions)
             made_ns = int(generation.created_at.timestamp()) * 1_000_000_000
-            writer = StateWriter(source, directory, CaptureRules(captures), made_ns=made_ns, alive=alive)
+            writer = StateWriter(self._calls, source, directory, CaptureRules(captures), made_ns=made_ns, alive=alive)
             exported = _described(generation, row.generation, part, writer.write(part))
-            _write_listing(directory, exported)
+            self._write_listing(directory, exported)
         return summary_of(exported)
+
+    def _write_listing(self, directory: int, exported: ExportedCheckpoint) -> None:
+        data = exported.canonical_json()
+        if len(data) > limits.EXPORTED_BYTES:
+            raise CheckpointExportRefusedError(
+                path=LISTING, reason=f"more than {limits.EXPORTED_BYTES} bytes: its names are too long"
+            )
+        with owned(self._calls.create(directory, LISTING.encode())) as descriptor:
+            self._calls.write(descriptor, memoryview(data), 0)
 
 
 def summary_of(exported: ExportedCheckpoint) -> CheckpointSummary:
@@ -121,12 +130,3 @@ def _described(generation: Generation, number: int, part: Part, entries: tuple[E
         left_out=part.left_out,
         entries=entries,
     )
-
-
-def _write_listing(directory: int, exported: ExportedCheckpoint) -> None:
-    data = exported.canonical_json()
-    if len(data) > limits.EXPORTED_BYTES:
-        raise CheckpointExportRefusedError(path=LISTING, reason=f"more than {limits.EXPORTED_BYTES} bytes: its names are too long")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(LISTING, flags, PRIVATE_FILE, dir_fd=directory), "wb") as stream:
-        stream.write(data)

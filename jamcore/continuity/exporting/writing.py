@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
@@ -17,16 +16,17 @@ from jamcore.continuity.tree.patterns import CaptureRules
 from jamcore.domain.checkpoint_exports import CheckpointExportRefusedError, ExportedEntry, spelled
 from jamcore.domain.continuity import CaptureKind, EntryKind
 from jamcore.domain.secret_shapes import LOGIN_FILES, SecretScan
-from jamcore.system.files import PRIVATE_DIRECTORY, PRIVATE_FILE
-from jamcore.system.trees import DIRECTORY_FLAGS, Names, owned, shown
-
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+from jamcore.system.tree_calls import TreeCalls
+from jamcore.system.trees import Names, owned, shown
 
 
 class StateWriter:
     """Writes one part of a generation. ``directory`` is open, and stays the caller's."""
 
-    def __init__(self, source: Source, directory: int, rules: CaptureRules, *, made_ns: int, alive: Callable[[], None]) -> None:
+    def __init__(
+        self, calls: TreeCalls, source: Source, directory: int, rules: CaptureRules, *, made_ns: int, alive: Callable[[], None]
+    ) -> None:
+        self._calls = calls
         self._source = source
         self._directory = directory
         self._rules = rules
@@ -45,11 +45,11 @@ class StateWriter:
         for path in sorted(part.entries):
             children.setdefault(path[:-1], []).append(path)
         listed: list[ExportedEntry] = []
-        with owned(_made(self._directory, FILES.encode())) as top:
+        with owned(self._made(self._directory, FILES.encode())) as top:
             self._state(top, (), part.entries, children, listed)
-            os.utime(top, ns=(part.root.mtime_ns, part.root.mtime_ns))
+            self._calls.set_time(top, part.root.mtime_ns)
         if part.databases:
-            with owned(_made(self._directory, DATABASES.encode())) as top:
+            with owned(self._made(self._directory, DATABASES.encode())) as top:
                 listed += [self._database(top, one) for one in part.databases]
         return tuple(listed)
 
@@ -66,19 +66,17 @@ class StateWriter:
             entry = entries[below]
             listed.append(self._one(directory, below, entry))
             if entry.kind is Kind.DIRECTORY:
-                with owned(_made(directory, below[-1])) as child:
+                with owned(self._made(directory, below[-1])) as child:
                     self._state(child, below, entries, children, listed)
-                    os.utime(child, ns=(entry.mtime_ns, entry.mtime_ns))
+                    self._calls.set_time(child, entry.mtime_ns)
 
     def _one(self, parent: int, path: Names, entry: Entry) -> ExportedEntry:
-        """Write a file or link. A directory is made by whoever goes into it."""
+        """Write a file. A directory is made by whoever goes into it, and a link stands in the listing alone."""
         if entry.kind is Kind.DIRECTORY:
             return _listed(path, entry, EntryKind.DIRECTORY)
         self._require_no_login(path)
         if entry.kind is Kind.LINK:
             target = read_stream(self._source, entry.content)
-            os.symlink(target, path[-1], dir_fd=parent)
-            os.utime(path[-1], ns=(entry.mtime_ns, entry.mtime_ns), dir_fd=parent, follow_symlinks=False)
             return _listed(path, entry, EntryKind.LINK, CaptureKind.WHOLE, target=spelled(target))
         digest = self._bytes(parent, path[-1], entry.content, entry.mtime_ns, shown(path), SecretScan())
         return _listed(path, entry, EntryKind.FILE, DECLARED[entry.growth], sha256=digest)
@@ -88,7 +86,7 @@ class StateWriter:
         with ExitStack() as stack:
             parent, scan = top, SecretScan(database=True)
             for name in one.path[:-1]:
-                parent = stack.enter_context(owned(_made(parent, name, exist_ok=True)))
+                parent = stack.enter_context(owned(self._made(parent, name, exist_ok=True)))
             digest = self._bytes(parent, one.path[-1], one.content, self._made_ns, f"~/{shown(one.path)}", scan)
         entry = Entry(one.path[-1], Kind.FILE, one.mode, 0, one.content)
         return _listed(one.path, entry, EntryKind.DATABASE, CaptureKind.DATABASE, sha256=digest)
@@ -96,17 +94,26 @@ class StateWriter:
     def _bytes(self, parent: int, name: bytes, content: Content, mtime_ns: int, place: str, scan: SecretScan) -> str:
         """Write a file and return its SHA-256. Blocks of zeros stay holes."""
         digest = hashlib.sha256()
-        with owned(os.open(name, _CREATE, PRIVATE_FILE, dir_fd=parent)) as descriptor:
+        with owned(self._calls.create(parent, name)) as descriptor:
             for index, block in enumerate(read_blocks(self._source, content)):
                 self._alive()
                 if secret := scan.find(block):
                     raise CheckpointExportRefusedError(path=place, reason=f"it holds {secret}")
                 digest.update(block)
                 if block.strip(b"\0"):
-                    _write(descriptor, block, index * content.block)
-            os.ftruncate(descriptor, content.size)
-            os.utime(descriptor, ns=(mtime_ns, mtime_ns))
+                    self._calls.write(descriptor, memoryview(block), index * content.block)
+            self._calls.set_size(descriptor, content.size)
+            self._calls.set_time(descriptor, mtime_ns)
         return digest.hexdigest()
+
+    def _made(self, parent: int, name: bytes, *, exist_ok: bool = False) -> int:
+        """Make a private directory and return it open."""
+        try:
+            self._calls.make_directory(parent, name)
+        except FileExistsError:
+            if not exist_ok:
+                raise
+        return self._calls.open_directory(parent, name)
 
     def _require_no_login(self, path: Names) -> None:
         if path[-1] in LOGIN_FILES or self._rules.credentials.matches(path):
@@ -132,20 +139,3 @@ def _listed(
         sha256=sha256,
         target=target,
     )
-
-
-def _made(parent: int, name: bytes, *, exist_ok: bool = False) -> int:
-    """Make a private directory and return it open."""
-    try:
-        os.mkdir(name, PRIVATE_DIRECTORY, dir_fd=parent)
-    except FileExistsError:
-        if not exist_ok:
-            raise
-    return os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
-
-
-def _write(descriptor: int, data: bytes, offset: int) -> None:
-    view = memoryview(data)
-    while view:
-        done = os.pwrite(descriptor, view, offset)
-        view, offset = view[done:], offset + done

@@ -15,6 +15,7 @@ from jamcore.continuity.exporting.materialise import CheckpointExporter
 from jamcore.continuity.exporting.seats import Seat
 from jamcore.continuity.generations.publish import Generations
 from jamcore.system.files import Files
+from jamcore.system.tree_calls import TreeCalls
 
 if TYPE_CHECKING:
     from jamcore.domain.checkpoint_exports import CheckpointSummary
@@ -58,9 +59,11 @@ def carry(world: World, row: Checkpoint, into: Path, sessions: frozenset[UUID] |
     return Carried(into, exporter.materialise(row, into, captures=world.captures, sessions=sessions))
 
 
-def builder(world: World) -> CheckpointBuilder:
+def builder(world: World, calls: TreeCalls | None = None) -> CheckpointBuilder:
     """Compose the builder of a host's app directory."""
-    return CheckpointBuilder(world.generations, broker=world.broker, store=world.store, clock=world.clock, crash=world.crash)
+    return CheckpointBuilder(
+        world.generations, broker=world.broker, store=world.store, clock=world.clock, crash=world.crash, calls=calls
+    )
 
 
 def seats(world: World, carried: Carried) -> dict[UUID, Seat]:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 
 from jamcore.continuity.exporting.building import origin_of
 from jamcore.continuity.resuming.databases import DatabaseActivator
-from jamcore.domain.checkpoint_exports import CheckpointScope
+from jamcore.domain.checkpoint_exports import CheckpointScope, unspelled
 from jamcore.domain.continuity import (
     Activation,
     ActivationPlan,
@@ -94,8 +94,10 @@ async def test_the_files_are_plain_and_private(world: World, tmp_path: Path) -> 
     fill(world)
     carried = carry(world, await world.capture(), tmp_path / "export")
     state, files = on_disk(world.state, private=True), on_disk(carried.directory / "files", private=True)
+    assert state.pop(b"home/config/link")[2] == b"/nowhere/at/all"
     assert files == state
-    modes = {path.lstat().st_mode for path in carried.directory.rglob("*") if not path.is_symlink()}
+    assert carried.entry(carried.read(), "home/config/link")["target"] == "/nowhere/at/all"
+    modes = {path.lstat().st_mode for path in carried.directory.rglob("*")}
     assert modes == {stat.S_IFREG | 0o600, stat.S_IFDIR | 0o700}
     assert sorted(path.name for path in carried.directory.iterdir()) == ["checkpoint.json", "files"]
     assert (carried.directory / "files/home/config/holes").stat().st_blocks < 200
@@ -133,7 +135,7 @@ async def _any_tree(make_world: MakeWorld, directory: Path, tree: dict[bytes, ob
         await builder(there).build(asked(there, carried))
         shutil.rmtree(there.state)
         await there.place()
-        kept = on_disk(carried.directory / "files")  # locks are not captured
+        kept = {unspelled(entry["path"]) for entry in carried.read()["entries"]}  # locks are not captured
         assert on_disk(there.state) == {path: found for path, found in on_disk(here.state).items() if path in kept}
 
 

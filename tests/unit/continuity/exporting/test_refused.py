@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jamcore.continuity.exporting.building import BUILD_POINTS
+from jamcore.continuity.exporting.materialise import CheckpointExporter
 from jamcore.continuity.generations.publish import CheckpointFailedError
 from jamcore.domain.checkpoint_exports import CheckpointExportRefusedError
 from jamcore.domain.continuity import Activation, CheckpointCorruptError, ContinuityFailure, ResumeSource
 from jamcore.domain.errors import ConflictError
+from jamcore.system.tree_calls import TreeCalls
 from tests.unit.continuity.crashing import CrashWith, Killed
 from tests.unit.continuity.exporting.carrying import asked, builder, carry, on_disk
 
@@ -124,8 +127,63 @@ async def test_a_removed_payload_does_not_come_back_under_its_id(make_world: Mak
             await builder(there).build(wanted)
 
 
+def open_files() -> int:
+    """Return how many descriptors this process has."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+class Failing(TreeCalls):
+    """Fails at one of the system calls by which trees are read and written. ``made`` counts them."""
+
+    def __init__(self, at: int = -1) -> None:
+        self.at = at
+        self.made = 0
+
+    def __getattribute__(self, name: str) -> object:
+        found = super().__getattribute__(name)
+        if not callable(found) or name == "close":
+            return found
+
+        def call(*arguments: object, **named: object) -> object:
+            self.made += 1
+            if self.made - 1 == self.at:
+                raise OSError(errno.EIO, "the disk failed")
+            return found(*arguments, **named)
+
+        return call
+
+
+@pytest.mark.guarantee("WS-5", "WS-12", "CONT-4")
+async def test_a_disk_that_fails_anywhere_is_a_fault_and_never_damage(make_world: MakeWorld, tmp_path: Path) -> None:
+    """At whichever call, on the way out and on the way in: nothing is published, nothing stays open, and the next attempt succeeds."""
+    async with make_world(tmp_path / "here") as here, make_world(tmp_path / "there") as there:
+        here.log().write_bytes(b"{}\n" * 20_000)
+        here.write("home/config/a", b"plain")
+        row = await here.capture()
+        (tmp_path / "whole").mkdir()
+        out = Failing()
+        CheckpointExporter(here.generations, out).materialise(row, tmp_path / "whole", captures=here.captures)
+        held = open_files()
+        for at in range(out.made):
+            into = tmp_path / f"cut-{at}"
+            into.mkdir()
+            with pytest.raises(OSError, match="the disk failed"):
+                CheckpointExporter(here.generations, Failing(at)).materialise(row, into, captures=here.captures)
+        carried = carry(here, row, tmp_path / "export")
+        wanted, calls = asked(there, carried), Failing()
+        await builder(there, calls).inspect(carried.directory, captures=there.captures)
+        for at in range(calls.made):
+            with pytest.raises(CheckpointFailedError, match="the disk failed"):
+                await builder(there, Failing(at)).build(wanted)
+        assert (there.packs, there.store.checkpoints) == ([], {})
+        assert open_files() == held
+        assert (out.made, calls.made) > (10, 10)
+        await builder(there).build(wanted)
+        assert (await there.inspect()).outcome is Activation.EXACT_RESUME
+
+
 @pytest.mark.guarantee("CONT-4")
-async def test_a_disk_that_fails_publishes_nothing(make_world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_publishes_nothing(make_world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's trouble is a fault and never the export's."""
     async with make_world(tmp_path / "here") as here, make_world(tmp_path / "there") as there:
         carried = carry(here, await here.capture(), tmp_path / "export")
