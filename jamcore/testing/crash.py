@@ -28,6 +28,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import entry_points
+from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Lock
@@ -136,11 +137,10 @@ class Life:
         Raises:
             TimeoutError: It goes on after ``timeout`` seconds.
         """
-        with self._lock:
-            self._process.join(timeout)
-            if (code := self._process.exitcode) is None:
-                raise TimeoutError(f"process {self.pid} did not end within {timeout:.0f} s")
-            return code
+        connection.wait([self._process.sentinel], timeout)
+        if (code := self.poll()) is None:
+            raise TimeoutError(f"process {self.pid} did not end within {timeout:.0f} s")
+        return code
 
     def send_signal(self, number: int) -> None:
         """Send a signal, to nobody when it has ended."""
