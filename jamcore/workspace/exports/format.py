@@ -15,6 +15,7 @@ from jamcore.domain.checkpoint_exports import unspelled
 from jamcore.domain.exports import ENTRIES, MANIFEST, README, ExportedKind, ExportEntry, ExportManifest
 from jamcore.system.tree_calls import TreeCalls
 from jamcore.system.trees import owned
+from jamcore.workspace.exports.reading import SWAPPED
 
 README_BYTES = b"""\
 This directory is an export of a workspace, made by Jam. It can be checked and read without Jam.
@@ -89,6 +90,7 @@ class ExportFiles:
 
         Raises:
             DamagedError: It is not the recorded one, or no manifest.
+            OSError: The machine failed, which says nothing of the export.
         """
         data = b"".join(self._parts(MANIFEST, limits.EXPORT_MANIFEST_BYTES))
         if digest is not None and sha256(data) != digest:
@@ -143,6 +145,8 @@ class ExportFiles:
         try:
             descriptor = self._calls.open_file(self._root, name.encode())
         except OSError as error:
+            if error.errno not in SWAPPED:
+                raise
             raise DamagedError(name, "it is missing, or no file") from error
         with owned(descriptor):
             if not stat.S_ISREG(self._calls.status_of(descriptor).st_mode):

@@ -26,7 +26,7 @@ PIECE_BYTES = 32 << 20
 TEXT_FROM = 8000
 """A file with a zero byte in its first so many bytes is binary, as git decides it. Binary files are not searched for credentials: chance
 would find some, and the search takes as long as the digest."""
-_SWAPPED = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EINVAL})
+SWAPPED = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EINVAL})
 """What opening a name says when it became something else; the last is ``readlink``'s word."""
 _ZEROS = bytes(1 << 20)
 
@@ -156,7 +156,7 @@ def noting_changes(changed: list[Names], item: Item) -> Iterator[None]:
     except SwappedError:
         changed.append(item.path)
     except OSError as error:
-        if error.errno not in _SWAPPED:
+        if error.errno not in SWAPPED:
             raise
         changed.append(item.path)
 

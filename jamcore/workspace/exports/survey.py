@@ -187,10 +187,7 @@ class _Walk:
         self._directory(root, ())
 
     def _directory(self, directory: int, path: Names) -> None:
-        names = self._calls.names(directory, self._bounds.entries)
-        if len(self._found.items) + len(names) > self._bounds.entries:
-            raise _FullError(path, f"the tree has more than {self._bounds.entries} names")
-        for name in names:
+        for name in self._calls.names(directory, self._bounds.entries):
             self._alive()
             below = (*path, name)
             try:
@@ -242,6 +239,8 @@ class _Walk:
                 same_as = None if same_as is path else same_as
             self._bytes += status.st_size if same_as is None else 0
         self._text += sum(map(len, path)) + len(path) + (status.st_size if kind is ExportedKind.SYMLINK else 0)
+        if len(self._found.items) == self._bounds.entries:
+            raise _FullError(path, f"the tree has more than {self._bounds.entries} names")
         if self._bytes > self._bounds.bytes_total:
             raise _FullError(path, f"the tree has more than {self._bounds.bytes_total} bytes, holes included")
         if self._text > self._bounds.text_bytes:

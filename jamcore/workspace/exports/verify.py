@@ -23,6 +23,7 @@ from jamcore.system.tree_calls import TreeCalls
 from jamcore.system.trees import Names, owned
 from jamcore.workspace.exports.compare import TreeComparison
 from jamcore.workspace.exports.format import DamagedError, ExportFiles, entry_sum, first_sums
+from jamcore.workspace.exports.reading import SWAPPED
 from jamcore.workspace.exports.survey import Named
 
 _MOST_NAMES = 1000
@@ -99,6 +100,8 @@ class Verification:
         try:
             return owned(self._calls.open_directory(self._root, top.encode()))
         except OSError as error:
+            if error.errno not in SWAPPED:
+                raise
             raise DamagedError(top, "is missing, or no directory") from error
 
     def _compare(self, entries: Iterable[ExportEntry], trees: dict[bytes, TreeComparison], sums: bytes) -> str:

@@ -133,7 +133,7 @@ class ExportWriter:
             before = survey(tree, self._calls, leave_out=leave_out, alive=alive)
             before.require_exportable()
             self._calls.pass_tick()
-            partial.mkdir(mode=0o700)
+            self._files.make_private(partial)
             self._reach("export.begun")
             with owned(open_root(partial)) as root:
                 copied = self._copy(tree, root, before, alive)
