@@ -61,6 +61,9 @@ class CheckpointRows(Protocol):
     def of_host(self, host_id: UUID, /) -> tuple[Checkpoint, ...]:
         """Return all rows of a host."""
 
+    def ids_by_host(self) -> dict[UUID, set[UUID]]:
+        """Return the ids of all rows, by host."""
+
 
 class ActivationRows(Protocol):
     """Decisions."""

@@ -71,15 +71,14 @@ class Recovery:
 
     async def _left_hosts(self) -> Problems:
         """No worker lives yet, so no host is live: mark those that a dead daemon left so, and say it in their rooms."""
-        daemon = self._store.fence.daemon_id
-        return await each(await self._store.read(lambda repos: repos.hosts.ids(daemon=daemon)), self._put_down)
+        return await each(await self._store.read(lambda repos: repos.hosts.left_live()), self._put_down)
 
     async def _put_down(self, host: UUID) -> None:
         await self._store.transact(partial(_put_down, host))
 
     async def _publications(self) -> Problems:
         """Record generations that were complete and had no row, drop packs that were not (CONT-4)."""
-        return await each(await self._store.read(lambda repos: repos.hosts.ids()), self._hosts.broker.repair)
+        return await each(await self._hosts.broker.unrecorded(), self._hosts.broker.repair)
 
     async def _interrupted_writes(self) -> Problems:
         """Remove temporary files and half-made packages; what is built again is built anew."""

@@ -6,9 +6,11 @@ a generation is the broker's to remove, an unfinished installation the next inst
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import ClassVar
 
@@ -80,9 +82,42 @@ def sweep(app: Path, files: Files) -> tuple[tuple[object, JamError], ...]:
     return tuple(failed)
 
 
-def _leftovers(app: Path) -> Iterator[Path]:
+@dataclass
+class _Place:
+    """A directory that rules speak of: the names that are left over there, and the places below it by a name or a pattern."""
+
+    names: re.Pattern[str] | None = None
+    below: dict[str, _Place] = field(default_factory=dict)
+
+
+def _places() -> _Place:
+    """Return the rules as one tree, so that each directory is read once: there may be ten thousand hosts."""
+    top = _Place()
     for where, names in RULES:
-        wanted = re.compile(names)
-        for directory in (app,) if not where else app.glob(where):
-            if directory.is_dir():
-                yield from (path for path in directory.iterdir() if wanted.fullmatch(path.name))
+        place = top
+        for part in where.split("/") if where else ():
+            place = place.below.setdefault(part, _Place())
+        place.names = re.compile(names)
+    return top
+
+
+def _leftovers(app: Path) -> Iterator[Path]:
+    yield from (Path(found) for found in _found(str(app), _places()))
+
+
+def _found(directory: str, place: _Place) -> Iterator[str]:
+    """Yield what is left over in a directory and below; one that is not there, or is none, has nothing."""
+    patterns = {part: below for part, below in place.below.items() if set(part) & set("*?")}
+    try:
+        entries = list(os.scandir(directory)) if place.names or patterns else []
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        if place.names and place.names.fullmatch(entry.name):
+            yield entry.path
+        for pattern, below in patterns.items():
+            if fnmatchcase(entry.name, pattern) and entry.is_dir(follow_symlinks=False):
+                yield from _found(entry.path, below)
+    for part, below in place.below.items():
+        if part not in patterns:
+            yield from _found(f"{directory}/{part}", below)

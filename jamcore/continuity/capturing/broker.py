@@ -169,6 +169,11 @@ class CheckpointBroker:
         except OSError as error:
             raise CheckpointFailedError(host=str(host.id), problem=str(error)) from error
 
+    async def unrecorded(self) -> tuple[UUID, ...]:
+        """Return the hosts for which :meth:`repair` may have something to do, for start-up: usually none of thousands."""
+        recorded = await self._store.read(lambda rows: rows.checkpoints.ids_by_host())
+        return await anyio.to_thread.run_sync(self._generations.unrecorded, recorded)
+
     async def repair(self, host_id: UUID) -> tuple[Checkpoint, ...]:
         """Finish what a crash left: record generations that are complete, remove packs that are not. For start-up (CONT-4).
 

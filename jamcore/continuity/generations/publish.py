@@ -7,7 +7,9 @@ the earlier ones, so a crash between any two is repaired by doing the rest, and 
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +20,16 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from jamcore.continuity.generations.blocks import COMPLETE, PACK_SUFFIX, BlockStore, generation_of, is_regular, mode_of, published
+from jamcore.continuity.generations.blocks import (
+    COMPLETE,
+    PACK_SUFFIX,
+    SHARED_SUFFIX,
+    BlockStore,
+    generation_of,
+    is_regular,
+    mode_of,
+    published,
+)
 from jamcore.continuity.generations.format import Algorithm
 from jamcore.continuity.generations.packs import PackWriter
 from jamcore.domain import layout
@@ -242,6 +253,29 @@ class Generations:
         self._discard_incomplete(host, recorded)
         return tuple(path.name for path in left)
 
+    def unrecorded(self, recorded: Mapping[UUID, AbstractSet[UUID]]) -> tuple[UUID, ...]:
+        """Return the hosts that have a generation or a pack which no row explains: what a crash may have left. Two reads of a host's names.
+
+        Args:
+            recorded: The generations that have a row, by host.
+        """
+        found = []
+        for host in filter(None, map(generation_of, _names(self._app / layout.HOSTS))):
+            try:
+                named = self._made(host)
+            except OSError:
+                found.append(host)  # whoever repairs it says what is wrong
+                continue
+            if named - {str(one) for one in recorded.get(host, ())}:
+                found.append(host)
+        return tuple(found)
+
+    def _made(self, host: UUID) -> set[str]:
+        """Return the names of a host's generations and packs, as they are on the disk."""
+        packs = _names(self._app / layout.packs(host))
+        own = {name.removesuffix(PACK_SUFFIX) for name in packs if not name.endswith(SHARED_SUFFIX)}
+        return own | set(_names(self._checkpoints(host)))
+
     def _discard_incomplete(self, host: UUID, recorded: AbstractSet[UUID]) -> None:
         """Remove what a kill in the middle of ``complete.json`` left: its temporary file, and the directory if it is empty then."""
         for directory in _entries(self._checkpoints(host)):
@@ -274,6 +308,14 @@ def _first(error: ValidationError) -> str:
 def _pack_of(path: Path) -> UUID | None:
     """Return whose pack a file is by its name."""
     return generation_of(path.stem) if path.suffix == PACK_SUFFIX else None
+
+
+def _names(directory: Path) -> list[str]:
+    """Return the names in a directory; none where there is none."""
+    try:
+        return [entry.name for entry in os.scandir(directory)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _entries(directory: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import insert
+from sqlalchemy import insert, select
 
 from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
 from jamcore.domain.errors import ConflictError
@@ -50,6 +50,13 @@ class Checkpoints(Repository):
     def find(self, ref: str) -> Checkpoint:
         """Return the one that a person meant. See :func:`find_by_ref`."""
         return self.get(find_by_ref(self, ref, name=False))
+
+    def ids_by_host(self) -> dict[UUID, set[UUID]]:
+        """Return the ids of all rows by host. No row is read: a damaged one hides no other (START-1)."""
+        found: dict[UUID, set[UUID]] = {}
+        for host, identifier in self._connection.execute(select(CHECKPOINTS.c.host_id, CHECKPOINTS.c.id)):
+            found.setdefault(host, set()).add(identifier)
+        return found
 
     def latest_of_host(self, host: UUID) -> Checkpoint | None:
         """Return the newest row of a host."""

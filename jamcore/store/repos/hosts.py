@@ -8,6 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import RowMapping, Table, bindparam, delete, insert, select, update
 
+from jamcore.domain.approvals import ApprovalState
 from jamcore.domain.cells import Cell
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.sessions import (
@@ -23,6 +24,7 @@ from jamcore.domain.sessions import (
     WorkspaceState,
 )
 from jamcore.store.repos.base import Repository, read_row
+from jamcore.store.tables.approvals import APPROVALS
 from jamcore.store.tables.hosts import AGENTS, BINDINGS, HOSTS, LEASES, SESSIONS, WORKSPACES
 
 
@@ -92,6 +94,20 @@ class Hosts(Repository):
         where = () if daemon is None else (HOSTS.c.daemon_id == daemon,)
         query = select(HOSTS.c.id).where(*where).order_by(HOSTS.c.created_at, HOSTS.c.id)
         return tuple(self._connection.execute(query).scalars())
+
+    def left_live(self) -> tuple[UUID, ...]:
+        """Return the ids of this daemon's hosts that are not known to be down, oldest first: after a start, what a dead life left.
+
+        That is a host in any state but the lasting ones, or with a live session, a lease or a question that is open. No row is read: a
+        damaged one hides no other (START-1).
+        """
+        down = [state.value for state in (HostState.PARKED, HostState.ARCHIVED, HostState.REMOVED)]
+        seated = select(SESSIONS.c.host_id).where(SESSIONS.c.state != SessionState.DORMANT.value)
+        asking = select(APPROVALS.c.session_id).where(APPROVALS.c.state == ApprovalState.PENDING.value)
+        asked = select(SESSIONS.c.host_id).where(SESSIONS.c.id.in_(asking))
+        left = HOSTS.c.state.not_in(down) | HOSTS.c.id.in_(seated.union(select(LEASES.c.host_id), asked))
+        query = select(HOSTS.c.id).where(HOSTS.c.daemon_id == self._context.fence.daemon_id, left)
+        return tuple(self._connection.execute(query.order_by(HOSTS.c.created_at, HOSTS.c.id)).scalars())
 
     def live_shared(self, agent: UUID) -> RuntimeHost | None:
         """Return the agent's live Shared host."""
