@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jamcore.continuity.generations.packs import ENTRY_BYTES, HEADER_BYTES
 from jamcore.control.client import JamClient
 from jamcore.domain import layout
 from jamcore.domain.continuity import Checkpoint
@@ -15,6 +16,7 @@ from jamcore.domain.requests import RoomView
 from jamcore.testing.daemon import DaemonChild
 from jamcore.testing.jam_program import program
 from jamcore.testing.rooms import ask, managed, refused
+from jamcore.testing.servers.history import said_in
 from jamcore.testing.servers.responses import ResponsesServer
 from tests.unit.continuity.damage import on_disk
 
@@ -90,3 +92,25 @@ async def test_the_program_is_never_started_on_it(
     assert len(model.requests) == asked
     assert set(daemon.family()) <= set(family), "no process of the room is there"
     assert (await ask(client, other, "and you?")).state == "captured", "the other room is well"
+
+
+@pytest.mark.guarantee("CONT-1", "CONT-7", "CONT-11")
+async def test_live_state_that_holds_all_of_it_comes_back_exactly(client: JamClient, app: Path, model: ResponsesServer) -> None:
+    """A block of the conversation is damaged on the disk and whole in the live state: said, resumed, and captured anew at once."""
+    room = await client.create_room(managed("codex", model.base_url, name="held"))
+    await ask(client, room, "Remember me")
+    await client.stop("held")
+    damaged = (await client.checkpoints("held"))[0]
+    for pack in (app / layout.packs(room.host.id)).glob("*.pack"):
+        data = bytearray(pack.read_bytes())
+        data[HEADER_BYTES + ENTRY_BYTES] ^= 1  # the first thing that is stored: the beginning of a file
+        pack.write_bytes(data)
+    assert not (await client.verify_checkpoint(str(damaged.id))).sound
+    shown = program(app, "continuity", "inspect", "held")
+    assert "the live state holds all of it" in " ".join((shown.out + shown.err).split())
+    await client.resume("held")
+    newest = (await client.checkpoints("held"))[0]
+    assert newest.generation > damaged.generation, "it is captured before anything is said"
+    assert (await client.verify_checkpoint(str(newest.id))).sound
+    assert (await ask(client, room, "and now?")).state == "captured"
+    assert said_in(model.model_requests[-1].body) == ["Remember me", "and now?"]
