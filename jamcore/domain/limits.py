@@ -146,7 +146,7 @@ INSPECTION_LOCK_BYTES = 64
 EXPORT_ENTRIES = 400_000
 EXPORT_BYTES = 200 << 30
 EXPORT_DEPTH = 128
-"""Bounds of an exported tree (WS-13). A work tree with the dependencies of several programs has some hundred thousand names, at some 500
+"""Bounds of an exported tree (WS-13). A work tree with the dependencies of several programs has some hundred thousand names, at some 1,200
 bytes of memory each; holes count as bytes, since whoever checks an export reads them; each level costs two descriptors."""
 EXPORT_PATH_BYTES = 4000
 """Longest path in an export: plain programs such as ``sha256sum`` open no path of 4,096 bytes."""

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 
 from pydantic import ValidationError
 
@@ -38,6 +39,8 @@ To take the files elsewhere, copy workspace/ with a program that keeps all this,
 Do not run anything in it that you would not have run in the sandbox: an agent wrote it.
 """
 
+_MOST_ENTRIES = 2 * limits.EXPORT_ENTRIES
+"""Two trees."""
 _ESCAPES = ((b"\\", b"\\\\"), (b"\n", b"\\n"), (b"\r", b"\\r"))
 
 
@@ -111,8 +114,13 @@ class ExportFiles:
         """
         digest = hashlib.sha256()
         with self._opened(ENTRIES) as descriptor, os.fdopen(os.dup(descriptor), "rb") as stream:
-            while line := stream.readline(limits.EXPORT_LINE_BYTES):
+            for number in count():
                 self._alive()
+                line = stream.readline(limits.EXPORT_LINE_BYTES)
+                if not line:
+                    break
+                if number == _MOST_ENTRIES:
+                    raise DamagedError(ENTRIES, f"it has more than {_MOST_ENTRIES} lines")
                 digest.update(line)
                 yield _entry(line)
         if digest.hexdigest() != manifest.entries_sha256:
@@ -133,12 +141,12 @@ class ExportFiles:
         with self._opened(name) as descriptor:
             buffer = memoryview(bytearray(1 << 20))
             offset = 0
-            while count := self._calls.read(descriptor, buffer, offset):
+            while done := self._calls.read(descriptor, buffer, offset):
                 self._alive()
-                offset += count
+                offset += done
                 if offset > at_most:
                     raise DamagedError(name, f"it has more than {at_most} bytes")
-                yield bytes(buffer[:count])
+                yield bytes(buffer[:done])
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[int]:

@@ -45,7 +45,10 @@ class _Check:
         except ValueError:
             self.found.add((entry.path.encode(),), "is not spelled as Jam spells names")
             return
-        if problem := _form_of(path) or self._place_of(path) or self._origin_of(entry):
+        if problem := _form_of(path):
+            self.found.add((path[: limits.EXPORT_PATH_BYTES],), problem)
+            return
+        if problem := self._place_of(path) or self._origin_of(entry):
             self.found.add((path,), problem)
         self._kinds.setdefault(path, entry.kind)
         if entry.kind is ExportedKind.FILE and entry.same_file_as is None:

@@ -73,6 +73,7 @@ class ExportReader:
             ConflictError: Something has this name already.
             NotFoundError: There is no such export.
             ExportDamagedError: The export, or the copy of it, is not what was recorded; nothing has the name.
+            TreeChangedError: Somebody changed the export meanwhile; nothing has the name.
             OSError: The machine failed; nothing has the name.
         """
         self.verify(export, digest, alive)
@@ -80,8 +81,7 @@ class ExportReader:
         name = os.fsencode(where.name)
         staging = b"." + name + b".restoring"
         with opened_below(self._app, str(where.parent), self._calls) as parent:
-            if name in self._calls.names(parent, 1 << 20):
-                raise ConflictError(kind="workspace", ref=where.name, problem="something is there already")
+            self._require_free(parent, name)
             remove_tree(parent, staging, sync=self._files.sync, alive=alive)
             try:
                 totals = self._stage(export, digest, parent, staging, alive)
@@ -93,6 +93,11 @@ class ExportReader:
             self._files.sync(parent)
         self._reach("restore.published")
         return totals
+
+    def _require_free(self, parent: int, name: bytes) -> None:
+        with suppress(FileNotFoundError):
+            self._calls.status(parent, name)
+            raise ConflictError(kind="workspace", ref=os.fsdecode(name), problem="something is there already")
 
     def _stage(self, export: UUID, digest: str, parent: int, staging: bytes, alive: Callable[[], None]) -> TreeTotals:
         self._calls.make_directory(parent, staging)

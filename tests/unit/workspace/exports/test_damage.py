@@ -148,6 +148,15 @@ def test_a_forged_export_is_not_the_recorded_one(world: World, exported: Verifie
     assert damaged.value.named == ("manifest.json: it is not the one that was recorded",)
 
 
+@pytest.mark.guarantee("WS-5")
+def test_a_list_of_entries_without_an_end_is_refused(world: World, exported: Verified, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An export from elsewhere takes no more memory than the largest of one's own."""
+    monkeypatch.setattr("jamcore.workspace.exports.format._MOST_ENTRIES", 3)
+    with pytest.raises(ExportDamagedError) as damaged:
+        world.verify(exported.digest)
+    assert damaged.value.named[0] == "entries.jsonl: it has more than 3 lines"
+
+
 FORGERIES: Mapping[str, tuple[Callable[[list[dict[str, object]]], object], str]] = {
     "twice": (lambda entries: entries.insert(1, dict(entries[1])), "is there twice, or out of order"),
     "out of order": (lambda entries: entries.insert(1, entries.pop()), "is there twice, or out of order"),
