@@ -77,7 +77,10 @@ class Settings(BaseSettings):
     blocked_plugins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Provider, engine and policy plugins that are never imported, by name, separated by commas."
     )
-    database_url: str | None = Field(None, description="SQLAlchemy URL; absent: SQLite in the app directory.")
+    database_url: str | None = Field(
+        None,
+        description="SQLAlchemy URL, as of PostgreSQL with jamcore[postgresql] (docs/postgresql.md); absent: SQLite in the app directory.",
+    )
     read_timeout_s: float = Field(limits.READ_TIMEOUT_S, gt=0, description="A read-only engine call.")
     create_timeout_s: float = Field(limits.CREATE_TIMEOUT_S, gt=0, description="Creating a sandbox, with the pull of an image.")
     lifecycle_timeout_s: float = Field(limits.LIFECYCLE_TIMEOUT_S, gt=0, description="Another call that changes a sandbox.")

@@ -76,7 +76,7 @@ class FencedError(FaultError):
     """Another daemon took this record over; this one may not change it any more."""
 
     code: ClassVar[str] = "store.fenced"
-    hint: ClassVar[str] = "Only one daemon may own an agent: stop this one."
+    hint: ClassVar[str] = "Ask the daemon that owns it. If that is the next one of the same app directory, stop this one."
 
     kind: str
     ref: str

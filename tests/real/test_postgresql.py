@@ -86,7 +86,7 @@ async def test_a_restart_of_the_server_ends_nothing(
 async def test_two_daemons_on_one_server_keep_to_their_own(
     server: PostgresServer, tmp_path: Path, lives: Lives, model: ResponsesServer
 ) -> None:
-    """Each works in its own app directory and its own sandbox; one that starts anew puts down nothing of the other's."""
+    """Each works in its own app directory and its own sandbox, and refuses the other's rooms; one that starts anew disturbs no other."""
     async with daemon_on(server, tmp_path / "a", lives) as (_, one), daemon_on(server, tmp_path / "b", lives) as (second, two):
         ours = await one.create_room(managed(PROVIDER, model.base_url))
         theirs = await two.create_room(managed(PROVIDER, model.base_url))
@@ -94,6 +94,9 @@ async def test_two_daemons_on_one_server_keep_to_their_own(
         assert ours.host.sandbox != theirs.host.sandbox
         assert (await ask(one, ours, "The first thing.")).state is TurnState.CAPTURED
         assert (await ask(two, theirs, "The first thing.")).state is TurnState.CAPTURED
+        for stranger, room in ((two, ours), (one, theirs)):
+            with refused("store.fenced"):
+                await stranger.say(str(room.room.id), TurnRequest(id=new_id(), text="Mine now."))
         await to_thread.run_sync(second.kill)
         second.start()
         await second.up()

@@ -10,6 +10,7 @@ from jamcore.domain.changes import ChangeDecision, ChangeRequest, Run
 from jamcore.domain.errors import ConflictError
 from jamcore.store.repos.base import Repository, read_row
 from jamcore.store.repos.rooms import find_by_ref
+from jamcore.store.tables.hosts import BINDINGS, HOSTS, SESSIONS
 from jamcore.store.tables.work import CHANGE_DECISIONS, CHANGES, RUNS
 
 
@@ -33,8 +34,18 @@ class Runs(Repository):
         return read_row(Run, self._need(self._one(RUNS.c.room_id == room), room))
 
     def unfinished_rooms(self) -> tuple[UUID, ...]:
-        """Return the rooms whose run has no change request. No row is read: a damaged one hides no other (START-1)."""
-        query = select(RUNS.c.room_id).where(RUNS.c.change_id.not_in(select(CHANGES.c.id)))
+        """Return the rooms on this daemon's hosts whose run has no change request.
+
+        No row is read: a damaged one hides no other (START-1).
+        """
+        ours = HOSTS.c.daemon_id == self._context.fence.daemon_id
+        query = (
+            select(RUNS.c.room_id)
+            .join(BINDINGS, BINDINGS.c.room_id == RUNS.c.room_id)
+            .join(SESSIONS, SESSIONS.c.id == BINDINGS.c.session_id)
+            .join(HOSTS, HOSTS.c.id == SESSIONS.c.host_id)
+            .where(BINDINGS.c.live, ours, RUNS.c.change_id.not_in(select(CHANGES.c.id)))
+        )
         return tuple(self._connection.execute(query).scalars())
 
 

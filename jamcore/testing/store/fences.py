@@ -123,3 +123,13 @@ class FenceTests(StoreTests):
             assert (lost.value.old, lost.value.new) == (TurnState.CUT, TurnState.RUNNING)
             with pytest.raises(NotFoundError):
                 await store.transact(lambda repos: repos.hosts.move(make.ids.uuid(), HostState.ACTIVE))
+
+    async def test_a_run_of_another_daemon_is_not_taken_up(self, open_life: OpenLife, make: Records) -> None:
+        """Its work tree lies elsewhere, and its own daemon builds the change request."""
+        async with open_life() as one, open_life(daemon_id=OTHER) as two:
+            theirs = await one.transact(lambda repos: make.seed(repos, "one"))
+            ours = await two.transact(lambda repos: make.seed(repos, "two"))
+            await one.transact(lambda repos: repos.runs.insert(make.run(theirs.room)))
+            await two.transact(lambda repos: repos.runs.insert(make.run(ours.room)))
+            assert await one.read(lambda repos: repos.runs.unfinished_rooms()) == (theirs.room.id,)
+            assert await two.read(lambda repos: repos.runs.unfinished_rooms()) == (ours.room.id,)
