@@ -13,7 +13,9 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import anyio
 
@@ -21,12 +23,29 @@ import jam_codex
 import jamcore
 from benchmarks.commands import measure_commands
 from benchmarks.continuity import measure_continuity, measure_thread
+from benchmarks.exports import measure_exports
 from benchmarks.sandbox import measure_sandbox
+from benchmarks.store import measure_start, measure_transitions
 from benchmarks.table import Row, render
 from benchmarks.turns import measure_stream, measure_turns
 from benchmarks.width import measure_width
 
-PARTS = ("sandbox", "turns", "stream", "width", "commands", "checkpoints", "thread")
+Measure = Callable[[Path, argparse.Namespace], Awaitable[list[Row]]]
+PARTS: Mapping[str, Measure] = MappingProxyType(
+    {
+        "sandbox": lambda root, asked: measure_sandbox(root, rounds=asked.rounds, created=max(5, asked.rounds // 3)),
+        "turns": lambda root, asked: measure_turns(root, turns=asked.turns, kills=asked.kills),
+        "stream": lambda root, asked: measure_stream(root, floods=max(2, asked.turns // 15)),
+        "width": lambda root, asked: measure_width(root, rounds=max(3, asked.turns // 10), idle_s=asked.idle),
+        "commands": lambda root, asked: measure_commands(root, rounds=max(5, asked.rounds // 3)),
+        "checkpoints": lambda root, asked: measure_continuity(root, rounds=asked.copies),
+        "thread": lambda root, _: measure_thread(root),
+        "exports": lambda root, asked: anyio.to_thread.run_sync(lambda: measure_exports(root, rounds=asked.copies)),
+        "store": lambda root, asked: measure_transitions(root, operations=asked.rounds * 4, rounds=5),
+        "start": lambda root, asked: measure_start(root, rounds=max(3, asked.rounds // 10)),
+    }
+)
+"""What can be measured, in the order in which it is."""
 
 
 def compiled() -> None:
@@ -35,7 +54,7 @@ def compiled() -> None:
         compileall.compile_dir(Path(str(package.__file__)).parent, quiet=2)
 
 
-async def measure(parts: tuple[str, ...], *, rounds: int, turns: int, kills: int, idle_s: float, copies: int) -> list[Row]:
+async def measure(parts: tuple[str, ...], asked: argparse.Namespace) -> list[Row]:
     """Measure the chosen parts, one after the other."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="jam-bench-") as directory:
@@ -43,20 +62,7 @@ async def measure(parts: tuple[str, ...], *, rounds: int, turns: int, kills: int
             root = Path(directory).resolve() / part
             root.mkdir(mode=0o700)
             began = time.monotonic()
-            if part == "sandbox":
-                rows += await measure_sandbox(root, rounds=rounds, created=max(5, rounds // 3))
-            elif part == "turns":
-                rows += await measure_turns(root, turns=turns, kills=kills)
-            elif part == "stream":
-                rows += await measure_stream(root, floods=max(2, turns // 15))
-            elif part == "width":
-                rows += await measure_width(root, rounds=max(3, turns // 10), idle_s=idle_s)
-            elif part == "checkpoints":
-                rows += await measure_continuity(root, rounds=copies)
-            elif part == "thread":
-                rows += await measure_thread(root)
-            else:
-                rows += await measure_commands(root, rounds=max(5, rounds // 3))
+            rows += await PARTS[part](root, asked)
             print(f"{part}: measured in {time.monotonic() - began:.0f} s", file=sys.stderr)
     return rows
 
@@ -79,8 +85,7 @@ def main() -> None:
     parts = tuple(part for part in PARTS if not chosen.parts or part in chosen.parts)
     compiled()
     began = os.getloadavg()[0]
-    counts = {"rounds": chosen.rounds, "turns": chosen.turns, "kills": chosen.kills, "copies": chosen.copies}
-    rows = anyio.run(lambda: measure(parts, idle_s=chosen.idle, **counts))
+    rows = anyio.run(measure, parts, chosen)
     machine = {
         "python": platform.python_version(),
         "system": platform.platform(),
