@@ -93,7 +93,13 @@ class PostgresServer:
         Raises:
             PostgresFailedError: The program failed.
         """
-        self._run("initdb", "-D", str(self.data), "-U", USER, "--auth=trust", "--no-sync", "--no-locale", *_ORDER)
+        argv = self._as_user("initdb", "-D", str(self.data), "-U", USER, "--auth=trust", "--no-sync", "--no-locale", *_ORDER)
+        named = _as_somebody() if self._account is None else ()
+        done = subprocess.run(
+            (*named, *argv), stdin=subprocess.DEVNULL, capture_output=True, timeout=START_S, check=False, cwd=self._root
+        )
+        if done.returncode:
+            raise PostgresFailedError(f"initdb: {done.stderr.decode(errors='replace')[-2000:].strip()}")
 
     def start(self) -> None:
         """Start it, and wait until it answers.
@@ -165,12 +171,6 @@ class PostgresServer:
             return False
         return True
 
-    def _run(self, program: str, *arguments: str) -> None:
-        argv = self._as_user(program, *arguments)
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=START_S, check=False, cwd=self._root)
-        if done.returncode:
-            raise PostgresFailedError(f"{program}: {done.stderr.decode(errors='replace')[-2000:].strip()}")
-
     def _as_user(self, program: str, *arguments: str) -> tuple[str, ...]:
         """Return the command as the server's account; SIGINT is its fast end, and comes when its parent dies."""
         become: tuple[str, ...] = ()
@@ -186,7 +186,7 @@ def postgres_server() -> Iterator[PostgresServer]:
     Raises:
         PostgresFailedError: There is none, or it does not start or end.
     """
-    account = next((pwd.getpwnam(name) for name in ACCOUNTS if _exists(name)), None) if os.geteuid() == 0 else None
+    account = _account() if os.geteuid() == 0 else None
     # Not below a test's own directory: that is closed to other accounts, and too deep for a socket's path.
     with tempfile.TemporaryDirectory(prefix="jam-pg-") as place:
         if account is not None:
@@ -200,9 +200,20 @@ def postgres_server() -> Iterator[PostgresServer]:
             server.stop(kill=True)
 
 
-def _exists(account: str) -> bool:
+def _account() -> pwd.struct_passwd:
+    """Return the account that a server of root's runs as."""
+    known = {entry.pw_name: entry for entry in pwd.getpwall()}
+    found = next((known[name] for name in ACCOUNTS if name in known), None)
+    if found is None:
+        raise PostgresFailedError(f"there is no account to run a server as: {' or '.join(ACCOUNTS)}")
+    return found
+
+
+def _as_somebody() -> tuple[str, ...]:
+    """Return what gives the preparing program a user with a name: it asks for one, and a user without an account has none."""
     try:
-        pwd.getpwnam(account)
+        pwd.getpwuid(os.geteuid())
     except KeyError:
-        return False
-    return True
+        account = _account()
+        return ("unshare", "--user", f"--map-user={account.pw_uid}", f"--map-group={account.pw_gid}")
+    return ()
