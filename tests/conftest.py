@@ -6,9 +6,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from jamcore.testing.daemon import probe_provider
 from jamcore.testing.postgres import PostgresServer, postgres_server
+
+# How long an example takes says how busy the machine is, and nothing about Jam.
+settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 @pytest.hookimpl

@@ -57,7 +57,7 @@ def test_an_unknown_need_fails(project: pytest.Pytester) -> None:
     project.makepyfile("import pytest\n@pytest.mark.needs('mooon')\ndef test_a(): pass\n")
     result = project.runpytest_inprocess()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*unknown need 'mooon'; known: bubblewrap, *git, moon, root, sun*"])
+    result.stdout.fnmatch_lines(["*unknown need 'mooon'; known: bubblewrap, *git, moon, *root, sun*"])
 
 
 @pytest.mark.parametrize(
