@@ -86,6 +86,7 @@ class OverrideEvidence(Record):
     The stored marker still must be the owner's: the override replaces the nonce alone.
 
     Attributes:
+        kind: Binds the digest to this action (WS-10).
         sandbox: Its derived name.
         presence: Whether it runs, is stopped, or is absent.
         marker_digest: Of the whole stored marker.
@@ -95,6 +96,7 @@ class OverrideEvidence(Record):
         work: What that clone holds of its own (OWN-9).
     """
 
+    kind: Literal["host-override"] = "host-override"
     sandbox: str
     presence: str
     marker_digest: str

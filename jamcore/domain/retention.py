@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Literal
 from uuid import UUID
 
 from pydantic import Field
@@ -97,9 +97,10 @@ class RemovalEvidence(Record):
     """What a person confirms: these checkpoints, and exactly these bytes.
 
     ``bytes_freed`` is by how much the files of the packs become smaller together; ``bytes_copied`` must be free on the disk meanwhile,
-    since what others need is written anew before anything is removed.
+    since what others need is written anew before anything is removed. ``kind`` binds the digest to this action (WS-10).
     """
 
+    kind: Literal["payload-deletion"] = "payload-deletion"
     host_id: UUID
     items: tuple[Retention, ...]
     bytes_freed: int

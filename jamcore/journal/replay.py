@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
 from jamcore.domain.errors import FaultError, JamError
+from jamcore.journal.declaration import Declaration
 from jamcore.journal.runner import Runner, read_record
 from jamcore.journal.steps import Action
 
@@ -52,15 +53,34 @@ class ActionRegistry:
         """Add a kind.
 
         Raises:
-            ValueError: It is there already.
+            ValueError: It is there already, does not declare what START-6 asks for, or its confirmation would fit another kind.
         """
         if action.kind in self._actions:
             raise ValueError(f"{action.kind} is registered already")
+        declared = action.declares
+        problem = declared.problem(action.record) if declared else "it declares nothing"
+        if declared and declared.seal is not None and declared.seal in self._seals():
+            problem = "its confirmation could be passed to another kind"
+        if problem:
+            raise ValueError(f"{action.kind}: {problem}")
         self._actions[action.kind] = action
+
+    def _seals(self) -> frozenset[str | None]:
+        return frozenset(action.declares.seal for action in self._actions.values() if action.declares)
 
     def kinds(self) -> tuple[str, ...]:
         """Return the registered kinds in order."""
         return tuple(sorted(self._actions))
+
+    def declared(self, kind: str) -> Declaration | None:
+        """Return what a kind declares; ``None`` for one that this Jam does not know."""
+        action = self._actions.get(kind)
+        return action.declares if action else None
+
+    def leaves(self, kind: str, step: str) -> str:
+        """Return what stays when an action of a kind fails for good at a step, in words; empty where nobody can say."""
+        action = self._actions.get(kind)
+        return next((each.leaves for each in action.steps if each.name == step), "") if action else ""
 
     def crash_points(self) -> tuple[str, ...]:
         """Return every boundary of every kind, for the crash matrix (WS-12)."""

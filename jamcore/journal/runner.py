@@ -98,6 +98,10 @@ class Runner:
         """Return the kind of every action that runs now."""
         return tuple(turnstile.kind for turnstile in self._running.values())
 
+    def is_under_way(self, identifier: UUID) -> bool:
+        """Whether this runner works on an action at this moment."""
+        return identifier in self._running
+
     async def run(self, action: Action[R], identifier: UUID, record: R) -> R:
         """Run, or finish, an action and return its last record.
 

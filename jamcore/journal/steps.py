@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from jamcore.domain.errors import JamError
 from jamcore.domain.operations import About, OnRestart, OperationState
 from jamcore.domain.records import Record
+from jamcore.journal.declaration import Declaration
 
 R = TypeVar("R", bound=Record)
 
@@ -69,6 +70,7 @@ class Action(Generic[R]):
             Pending, and nothing is lost if it never goes on.
         settle: Told of the error that ends the action for good, before that is noted: puts the states of other rows right. It may be
             called again after a crash.
+        declares: What a registry needs to know of the kind besides.
 
     Raises:
         ValueError: Names that are not lower-case words, or are there twice; no step; a step that is to be observed and cannot be; an action
@@ -85,6 +87,7 @@ class Action(Generic[R]):
         attempts: int | None = None,
         commits_at: str | None = None,
         settle: Callable[[R, Exception], Awaitable[None]] | None = None,
+        declares: Declaration | None = None,
     ) -> None:
         names = [step.name for step in steps]
         if bad := [name for name in (kind, *names) if not _NAME.match(name)]:
@@ -105,6 +108,7 @@ class Action(Generic[R]):
         self.attempts = attempts
         self.commits_at = commits_at
         self.settle = settle
+        self.declares = declares
 
     @property
     def first_state(self) -> OperationState:

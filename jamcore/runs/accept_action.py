@@ -16,6 +16,7 @@ from jamcore.domain.changes import ChangeDecision, Verdict
 from jamcore.domain.errors import ConflictError, FaultError
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.records import Record
+from jamcore.journal.declaration import Declaration
 from jamcore.journal.steps import Action, Observed, Step, learned
 from jamcore.workspace.branch import (
     AuthorInvalidError,
@@ -109,6 +110,11 @@ def accept_action(sources: AcceptSources, *, scratch: Path) -> Action[AcceptInte
             Step(RECORD, steps.record, OnRestart.REPLAY, leaves="the commit on the branch; another decision was kept first"),
         ),
         hopeless=REFUSALS,
+        declares=Declaration(
+            title="acceptance of a change request",
+            evidence="the reviewed bytes, and the branch of the repository",
+            replay="workspace reconciliation",
+        ),
     )
 
 

@@ -17,6 +17,7 @@ from jamcore.domain.changes import ChangeRequest
 from jamcore.domain.errors import FaultError
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.records import Record
+from jamcore.journal.declaration import Declaration
 from jamcore.journal.steps import Action, Observed, Step, boundaries, learned
 from jamcore.runs.change_request import PATCHED, WRITTEN, ChangeBuilder, ChangeMaterial, ChangePackageError
 from jamcore.workspace.review import ReviewGit
@@ -120,6 +121,11 @@ def change_action(builder: ChangeBuilder, sources: ChangeSources) -> Action[Chan
         ),
         hopeless=(TreeLostError,),
         attempts=ATTEMPTS,
+        declares=Declaration(
+            title="making of a change request",
+            evidence="the work tree, and the tree that the session began with",
+            replay="workspace reconciliation",
+        ),
     )
 
 

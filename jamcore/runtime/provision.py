@@ -14,6 +14,7 @@ from jamcore.domain.host_native import HostNativeWorkspace
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.records import Record
 from jamcore.domain.sessions import RuntimeHost, SessionWorkspace, WorkspaceState
+from jamcore.journal.declaration import Declaration
 from jamcore.journal.runner import Runner
 from jamcore.journal.steps import Action, Step, about, boundaries
 from jamcore.store import Repos, Store
@@ -80,6 +81,11 @@ class SessionProvisioner:
             ),
             hopeless=(ProvisionFailedError, WorkspaceNotReadyError),
             settle=self._settle,
+            declares=Declaration(
+                title="making of the directories",
+                evidence="the manifest in the host's directory",
+                replay="workspace reconciliation",
+            ),
         )
 
     async def provision(self, intent: ProvisionIntent) -> None:

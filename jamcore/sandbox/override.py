@@ -23,6 +23,7 @@ from jamcore.domain.plan import Owner
 from jamcore.domain.records import Record
 from jamcore.domain.sandboxes import Presence
 from jamcore.engines.port import Proves
+from jamcore.journal.declaration import Declaration
 from jamcore.journal.steps import Action, Observed, Step, boundaries
 from jamcore.sandbox.clones import goes_with_sandbox, require_nothing_lost
 from jamcore.sandbox.ownership import NonceState, Ownership
@@ -157,6 +158,12 @@ def override_action(sources: OverrideSources) -> Action[OverrideIntent]:
             Step(SAY, steps.say, OnRestart.REPLAY, leaves="the files; the sandbox is gone"),
         ),
         hopeless=(OverrideRefusedError, WorkWouldBeLostError, HostInUseError, OwnershipMismatchError, MarkerUnreadableError),
+        declares=Declaration(
+            title="removal of the sandbox, which lost its proof,",
+            evidence="the engine's answer, the marker, both proofs, and the work in a clone that goes",
+            replay="workspace reconciliation",
+            confirms=OverrideEvidence,
+        ),
     )
 
 

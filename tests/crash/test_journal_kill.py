@@ -16,6 +16,7 @@ import pytest
 
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.records import Record
+from jamcore.journal.declaration import Declaration
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner
@@ -65,7 +66,8 @@ def archive(directory: Path) -> Action[Archive]:
         Step("enter", enter, OnRestart.OBSERVE_THEN_FINISH, observe=entered),
         Step("remove", remove, OnRestart.REPLAY),
     ]
-    return Action("archive", Archive, steps)
+    declares = Declaration(title="archive", evidence="files and a ledger", replay="a step of the start")
+    return Action("archive", Archive, steps, declares=declares)
 
 
 POINTS = archive(Path()).crash_points()

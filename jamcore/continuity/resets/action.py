@@ -13,7 +13,8 @@ from uuid import UUID
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.ownership import MarkerUnreadableError, OwnershipMismatchError
 from jamcore.domain.records import Record
-from jamcore.domain.resets import ContinuityReset, ResetRefusedError
+from jamcore.domain.resets import ContinuityEvidence, ContinuityReset, ResetRefusedError
+from jamcore.journal.declaration import Declaration
 from jamcore.journal.steps import Action, Observed, Step, boundaries
 
 KIND = "continuity-reset"
@@ -92,6 +93,12 @@ def reset_action(sources: ResetSources) -> Action[ResetIntent]:
             Step(APPLY, steps.apply, OnRestart.REPLAY, leaves="the record of what was planned, and copies of files"),
         ),
         hopeless=(ResetRefusedError, OwnershipMismatchError, MarkerUnreadableError),
+        declares=Declaration(
+            title="fresh start of the conversations",
+            evidence="the newest generation read whole, and what was last observed of each session",
+            replay="continuity resets",
+            confirms=ContinuityEvidence,
+        ),
     )
 
 

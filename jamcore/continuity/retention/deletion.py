@@ -36,6 +36,7 @@ from jamcore.domain.retention import (
     RemovalSpaceError,
     Retention,
 )
+from jamcore.journal.declaration import Declaration
 from jamcore.journal.points import CrashPoints
 from jamcore.journal.steps import Action, Observed, Step, boundaries
 from jamcore.system.clock import Clock
@@ -107,6 +108,12 @@ class PayloadRemover:
                 Step(PROVE, self._prove, OnRestart.REPLAY, leaves="the checkpoints that stay, one of them damaged"),
             ),
             hopeless=(RemovalRefusedError, RemovalSpaceError, CheckpointCorruptError, StorageFullError),
+            declares=Declaration(
+                title="removal of checkpoints",
+                evidence="every checkpoint of the host, and what refers to each",
+                replay="checkpoint payload deletions",
+                confirms=RemovalEvidence,
+            ),
         )
 
     def one_at_a_time(self, host: UUID) -> anyio.Lock:

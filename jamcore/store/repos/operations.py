@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import RowMapping, insert, select
+from sqlalchemy import RowMapping, String, and_, insert, or_, select, type_coerce
 
 from jamcore.domain.operations import OPERATION, UNFINISHED, About, Operation, OperationEvent, OperationState
 from jamcore.store.repos.base import Repository, read_row
+from jamcore.store.repos.rooms import find_by_ref
 from jamcore.store.tables.operations import OPERATION_EVENTS, OPERATIONS
 
 _ABOUT = tuple(About.model_fields)
@@ -83,6 +84,38 @@ class Operations(Repository):
         ]
         rows = self._rows(*where, order=[OPERATIONS.c.started_at.desc(), OPERATIONS.c.id.desc()], limit=limit)
         return tuple(_operation(row) for row in rows)
+
+    def find(self, ref: str) -> UUID:
+        """Return the id that a person meant, also of a row that cannot be read. See :func:`find_by_ref`.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        found = find_by_ref(self, ref, name=False)
+        self.kind_of(found)
+        return found
+
+    def kind_of(self, identifier: UUID) -> str:
+        """Return the kind of an operation, also of a row that cannot be read."""
+        query = select(OPERATIONS.c.kind).where(OPERATIONS.c.id == identifier)
+        return str(self._need(self._connection.execute(query).mappings().one_or_none(), identifier)["kind"])
+
+    def refs(
+        self, *, room: UUID | None = None, host: UUID | None = None, unfinished: bool = False, limit: int
+    ) -> tuple[tuple[str, str], ...]:
+        """Return (id, kind) of operations, newest first; no row is read as a record, so that a damaged one hides no other.
+
+        Of a room, with ``host`` as its host, those are returned too that are about the host and name no room.
+        """
+        c = OPERATIONS.c
+        of_host = c.host_id == host
+        where = [
+            *([or_(c.room_id == room, and_(c.room_id.is_(None), of_host))] if room else [of_host] if host else []),
+            *([_UNFINISHED] if unfinished else []),
+        ]
+        shown = type_coerce(c.id, String)
+        query = select(shown, c.kind).where(*where).order_by(c.started_at.desc(), c.id.desc()).limit(limit)
+        return tuple((row[0], row[1]) for row in self._connection.execute(query))
 
     def unfinished_of_workspace(self, workspace: UUID) -> UUID | None:
         """Return the id of the one operation of a workspace that has not ended, or ``None``."""

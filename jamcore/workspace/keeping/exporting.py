@@ -14,6 +14,7 @@ from jamcore.domain.exports import ExportRequest
 from jamcore.domain.kept_exports import KeptExport
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.records import Record
+from jamcore.journal.declaration import Declaration
 from jamcore.journal.steps import Action, Step, boundaries, learned
 
 KIND = "export"
@@ -137,4 +138,14 @@ class ExportSteps(Generic[P]):
 
 def export_action(sources: ExportSources) -> Action[ExportIntent]:
     """Return the action. It removes nothing, so a failure ends it; what a death cuts goes on at the next start."""
-    return Action(KIND, ExportIntent, ExportSteps[ExportIntent](sources).steps(), attempts=1)
+    return Action(
+        KIND,
+        ExportIntent,
+        ExportSteps[ExportIntent](sources).steps(),
+        attempts=1,
+        declares=Declaration(
+            title="export of the workspace",
+            evidence="the work tree while nothing of its host moves, and the export read whole",
+            replay="workspace reconciliation",
+        ),
+    )

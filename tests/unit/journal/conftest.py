@@ -14,6 +14,7 @@ import pytest
 
 from jamcore.domain.operations import OnRestart, Operation
 from jamcore.domain.records import Record
+from jamcore.journal.declaration import Declaration
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.journal.runner import Runner
 from jamcore.journal.steps import Action, Observed, Step
@@ -22,6 +23,8 @@ from jamcore.system.clock import SystemClock
 from jamcore.system.files import Files
 
 DAEMON = UUID(int=1)
+DECLARED = Declaration(title="sample", evidence="a world in memory", replay="a step of the start")
+"""Enough to be registered, for a kind that takes nothing away."""
 
 
 class Move(Record):
@@ -77,6 +80,7 @@ class World:
                 Step("pay", pay, OnRestart.OBSERVE_THEN_FINISH, observe=paid),
                 Step("remove", remove, OnRestart.REPLAY),
             ],
+            declares=DECLARED,
         )
 
     def _act(self, step: str) -> None:

@@ -41,7 +41,7 @@ def mortal(lives: Lives, attempts: int | None = None) -> Action[Move]:
         Step(step.name, step.act, step.on_restart, intend=step.intend, observe=step.observe, leaves=LAST[step.name])
         for step in plain.steps
     ]
-    return Action(plain.kind, plain.record, steps, hopeless=(LostError,), attempts=attempts)
+    return Action(plain.kind, plain.record, steps, hopeless=(LostError,), attempts=attempts, declares=plain.declares)
 
 
 async def start_up(life: Life, action: Action[Move]) -> list[tuple[UUID, str]]:
@@ -142,7 +142,7 @@ async def test_a_journal_that_cannot_note_the_end_leaves_the_action_begun(lives:
             """A journal on a full disk: it ends nothing."""
 
             def __init__(self) -> None:
-                self._store = life.journal._store
+                super().__init__(life.journal._store)
 
             async def end(self, identifier: UUID, state: OperationState, result: str, /) -> None:
                 raise RefusalError
@@ -170,7 +170,7 @@ def test_an_action_that_can_fail_for_good_says_what_stays(lives: Lives, mortalit
 async def test_an_action_is_pending_until_the_step_that_removes_something(lives: Lives) -> None:
     """Its row says whether anything can be lost already; a restart goes on with it in either state."""
     plain = lives.world.action()
-    action = Action("move", plain.record, plain.steps, commits_at="remove")
+    action = Action("move", plain.record, plain.steps, commits_at="remove", declares=plain.declares)
     for point, state in (("move.pay.recorded", OperationState.PENDING), ("move.remove.intended", OperationState.RUNNING)):
         async with lives.live(KillAt(point)) as life:
             with pytest.raises(Killed):
@@ -194,7 +194,7 @@ async def test_what_ends_for_good_is_settled_before_its_end_is_noted(lives: Live
 
     def again() -> Action[Move]:
         plain = mortal(lives)
-        return Action("move", plain.record, plain.steps, hopeless=plain.hopeless, settle=settle)
+        return Action("move", plain.record, plain.steps, hopeless=plain.hopeless, settle=settle, declares=plain.declares)
 
     lives.world.fails["pay"] = LostError()
     async with lives.live(KillAt("move.pay.failed")) as life:

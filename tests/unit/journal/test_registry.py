@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
 from uuid import UUID
 
 import pytest
@@ -15,10 +15,10 @@ from jamcore.journal.replay import ActionFailedError, ActionRegistry, UnknownAct
 from jamcore.journal.runner import UnreadableActionError
 from jamcore.journal.steps import Action, Step
 from jamcore.testing.crash import KillAt, Killed
+from tests.unit.journal.conftest import DECLARED
 
 if TYPE_CHECKING:
     from tests.unit.journal.conftest import Lives
-
 
 RUNNING = OperationState.RUNNING
 
@@ -59,13 +59,67 @@ def test_an_action_without_its_rules_cannot_exist() -> None:
 def test_a_kind_is_registered_once() -> None:
     """A second action of a kind is a programming error; the registry names all its boundaries."""
     registry = ActionRegistry()
-    registry.register(Action("b", Empty, [step("one")]))
-    registry.register(Action("a", Empty, [step("two")]))
+    registry.register(Action("b", Empty, [step("one")], declares=DECLARED))
+    registry.register(Action("a", Empty, [step("two")], declares=DECLARED))
     with pytest.raises(ValueError, match="already"):
-        registry.register(Action("b", Empty, [step("other")]))
+        registry.register(Action("b", Empty, [step("other")], declares=DECLARED))
     assert registry.kinds() == ("a", "b")
     assert registry.crash_points()[:2] == ("a.begun", "a.two.intended")
     assert ActionRegistry().kinds() == ()
+
+
+class Confirmed(Record):
+    """An intent with what a person confirmed."""
+
+    confirmed: str = ""
+
+
+async def same(record: Confirmed) -> Confirmed:
+    """Do nothing."""
+    return record
+
+
+class Evidence(Record):
+    """What is confirmed for the kind ``b``."""
+
+    kind: Literal["b"] = "b"
+
+
+class Unbound(Record):
+    """Evidence whose digest would fit any kind."""
+
+    bytes_freed: int = 0
+
+
+@pytest.mark.guarantee("START-6", "WS-10")
+def test_a_kind_that_does_not_say_what_it_is_cannot_be_registered() -> None:
+    """Nothing declared, no title, evidence or step of the start, a confirmation of nothing, one without its field: refused."""
+    registry = ActionRegistry()
+    for declares in (None, replace(DECLARED, title=""), replace(DECLARED, evidence=""), replace(DECLARED, replay="")):
+        with pytest.raises(ValueError, match="declare"):
+            registry.register(Action("b", Empty, [step("one")], declares=declares))
+    with pytest.raises(ValueError, match="not both"):
+        registry.register(Action("b", Confirmed, [Step("one", same, OnRestart.REPLAY)], declares=DECLARED))
+    with pytest.raises(ValueError, match="not both"):
+        registry.register(Action("b", Empty, [step("one")], declares=replace(DECLARED, confirms=Evidence)))
+    assert registry.kinds() == ()
+
+
+@pytest.mark.guarantee("START-6", "WS-10")
+def test_a_confirmation_that_fits_two_kinds_is_refused() -> None:
+    """A digest is of evidence that names its kind, and no two kinds have the same."""
+    registry = ActionRegistry()
+
+    def action(kind: str, evidence: type[Record]) -> Action[Confirmed]:
+        declares = replace(DECLARED, confirms=evidence)
+        return Action(kind, Confirmed, [Step("one", same, OnRestart.REPLAY)], declares=declares)
+
+    with pytest.raises(ValueError, match="another kind"):
+        registry.register(action("b", Unbound))
+    registry.register(action("b", Evidence))
+    with pytest.raises(ValueError, match="another kind"):
+        registry.register(action("c", Evidence))
+    assert registry.kinds() == ("b",)
 
 
 @dataclass(eq=False)
@@ -86,8 +140,8 @@ async def test_one_bad_action_stops_no_other(lives: Lives) -> None:
         raise KeyError("no type of its own")
 
     bad, worse = (
-        Action("bad", Empty, [Step("s", spoil, OnRestart.REPLAY)]),
-        Action("worse", Empty, [Step("s", err, OnRestart.REPLAY)]),
+        Action("bad", Empty, [Step("s", spoil, OnRestart.REPLAY)], declares=DECLARED),
+        Action("worse", Empty, [Step("s", err, OnRestart.REPLAY)], declares=DECLARED),
     )
     unknown, move = Action("unknown", Empty, [step("s")]), lives.world.action()
     names = {UUID(int=1): bad, UUID(int=2): worse, UUID(int=3): unknown}
@@ -125,7 +179,7 @@ async def test_a_kind_can_have_a_step_of_the_start_for_itself(lives: Lives) -> N
             done.append(name)
             return record
 
-        return Action(name, Empty, [Step("one", act, OnRestart.REPLAY)])
+        return Action(name, Empty, [Step("one", act, OnRestart.REPLAY)], declares=DECLARED)
 
     registry = ActionRegistry()
     async with lives.live() as life:
