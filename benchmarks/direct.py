@@ -86,7 +86,7 @@ class DirectCodex:
                     stream.close()
             self._process = None
 
-    def _ask(self, method: str, params: Mapping[str, object]) -> Any:  # noqa: ANN401 - JSON
+    def _ask(self, method: str, params: Mapping[str, object]) -> Any:
         number = self._send_request(method, params)
         for message in self._messages():
             if message.get("id") == number and "method" not in message:
