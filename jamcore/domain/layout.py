@@ -49,6 +49,11 @@ def host_native_workspace(account: UUID, agent: UUID, session: UUID) -> str:
     return f"{host_native_sessions(account, agent)}/{session}"
 
 
+def archived_workspace(host: UUID, archive: UUID) -> str:
+    """Return where a session's directory is on its way out: no guest sees that, and no start uses it (WS-4)."""
+    return f"{host_root(host)}/.archived-{archive}"
+
+
 def provider_state(host: UUID, provider: str) -> str:
     """Return the provider's state root on the host."""
     return f"{host_root(host)}/provider-state/{plugin_name(provider)}"
@@ -107,6 +112,16 @@ def change(identifier: UUID) -> str:
 def export_root(identifier: UUID) -> str:
     """Return the directory of one export; outlives its host (WS-1)."""
     return f"{EXPORTS}/{identifier}"
+
+
+def removed_export(identifier: UUID) -> str:
+    """Return where an export is on its way out: nobody takes what is half removed for an export (WS-7)."""
+    return f"{EXPORTS}/.{identifier}.removed"
+
+
+def taken_export(identifier: UUID) -> str:
+    """Return where an export from elsewhere is on its way in: its import goes on with it, or removes it (WS-6)."""
+    return f"{EXPORTS}/.{identifier}.taken"
 
 
 def engine_root(engine: str) -> str:

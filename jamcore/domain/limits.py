@@ -156,6 +156,8 @@ EXPORT_TEXT_BYTES = 256 << 20
 """Paths, link targets and attributes of a whole tree: they are in memory at once."""
 EXPORT_LINE_BYTES = 1 << 20
 """Longest line of an export's list of entries: the longest path and target and all attributes, each byte escaped."""
+EXPORT_LIST_BYTES = 2 << 30
+"""Largest list of entries, or of sums, that is taken in from elsewhere: 800,000 lines with paths of some 2,000 bytes."""
 EXPORT_MANIFEST_BYTES = 16 << 20
 """Largest manifest: as many sessions as a checkpoint in an export can have, and some lists of names."""
 EXPORT_LISTED = 100
