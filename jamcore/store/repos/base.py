@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, TypeVar
 from uuid import UUID
 
-from sqlalchemy import Column, ColumnElement, Connection, RowMapping, Select, Table, bindparam, func, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Insert, RowMapping, Select, Table, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from jamcore.domain.errors import ConflictError, IllegalTransitionError, NotFoundError
@@ -81,11 +81,15 @@ class Repository:
         found = self._by_id(identifier)
         if found is None:
             with self._unless_taken(identifier, taken):
-                self._connection.execute(insert(self.table).values(**values))
+                self._insert(self.table, values)
             return True
         if changed := sorted(name for name in compare if found[name] != values[name]):
             raise ConflictError(kind=self.kind, ref=str(identifier), problem=f"another {', '.join(changed)} is stored")
         return False
+
+    def _insert(self, table: Table, values: dict[str, Any]) -> None:
+        """Insert a row. The values are parameters, not part of the statement, which is then made and compiled once."""
+        self._connection.execute(_insert_into(table), values)
 
     @contextmanager
     def _unless_taken(self, ref: object, problem: str) -> Iterator[None]:
@@ -142,6 +146,11 @@ class Repository:
 @cache  # one for each table, made once: making it, and finding its compiled form, costs more than running it
 def _select_by_id(table: Table) -> Select[Any]:
     return select(table).where(table.c.id == bindparam("identifier"))
+
+
+@cache
+def _insert_into(table: Table) -> Insert:
+    return insert(table)
 
 
 def read_row(kind: type[R], row: Mapping[Any, Any], **replaced: object) -> R:
