@@ -11,7 +11,7 @@ import pytest
 # Directories of one person's or one builder's machine. Paths that every Linux has (/usr, /etc, /proc, /tmp) are fine, and so are
 # the guest's own (/jam, /home/agent).
 MACHINE = re.compile(
-    rb"(?<![\w.])/(?:root|work|Users|mnt|builds|workspace)/[\w.]|(?<![\w.])/home/(?!agent\b|jam\b|user\b)\w|[A-Za-z]:\\Users\\|"
+    rb"(?<![\w.}])/(?:root|work|Users|mnt|builds|workspace)/[\w.]|(?<![\w.])/home/(?!agent\b|jam\b|user\b)\w|[A-Za-z]:\\Users\\|"
     rb"https?://[\w.-]*(?:pypi|artifactory|nexus|devpi)[\w.-]*/simple"
 )
 EXEMPT = frozenset({"tests/contract/test_no_machine_paths.py"})
@@ -48,7 +48,7 @@ def test_the_scan_sees(text: bytes) -> None:
     assert paths_of_machines("x", text)
 
 
-@pytest.mark.parametrize("text", [b"/home/agent/.x", b"/jam/work/a", b"/usr/bin/git", b"a/work/b", b"/tmp/x"])
+@pytest.mark.parametrize("text", [b"/home/agent/.x", b"/jam/work/a", b"/usr/bin/git", b"a/work/b", b"/tmp/x", b"/v1/rooms/{ref}/workspace/archive"])
 def test_the_scan_allows(text: bytes) -> None:
     """Paths of every Linux and of the guest are fine."""
     assert not paths_of_machines("x", text)
