@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections import Counter
 from pathlib import Path
 
 from jamcore.domain.sandboxes import Access, SandboxSpec
@@ -49,12 +50,12 @@ def give(path: Path, user: RunAs) -> None:
     """Make a directory tree the sandbox user's. Walked by descriptor, links are not followed, other file systems are not entered."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        _give(descriptor, user, os.fstat(descriptor).st_dev)
+        _give(descriptor, user, os.fstat(descriptor).st_dev, Counter())
     finally:
         os.close(descriptor)
 
 
-def _give(descriptor: int, user: RunAs, device: int) -> None:
+def _give(descriptor: int, user: RunAs, device: int, names: Counter[int]) -> None:
     if os.fstat(descriptor).st_uid != user.uid:
         os.fchown(descriptor, user.uid, user.gid)
     for name in os.listdir(descriptor):
@@ -64,9 +65,11 @@ def _give(descriptor: int, user: RunAs, device: int) -> None:
         if stat.S_ISDIR(found.st_mode):
             child = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
             try:
-                _give(child, user, device)
+                _give(child, user, device, names)
             finally:
                 os.close(child)
-        elif found.st_uid != user.uid and found.st_nlink == 1:
-            # A second name could lie outside the sandbox; what has one keeps its owner.
-            os.chown(name, user.uid, user.gid, dir_fd=descriptor, follow_symlinks=False)
+        elif found.st_uid != user.uid:
+            names[found.st_ino] += 1
+            if names[found.st_ino] == found.st_nlink:
+                # All its names lie here. A further one could lie outside the sandbox; what has one keeps its owner.
+                os.chown(name, user.uid, user.gid, dir_fd=descriptor, follow_symlinks=False)

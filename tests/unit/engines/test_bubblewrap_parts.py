@@ -169,7 +169,7 @@ def test_roots_sandboxes_have_users_of_their_own() -> None:
 
 @pytest.mark.needs("root")
 @pytest.mark.guarantee("SEC-1")
-def test_giving_follows_no_link_and_leaves_hard_links(tmp_path: Path) -> None:
+def test_giving_follows_no_link_and_leaves_hard_links_that_lead_out(tmp_path: Path) -> None:
     """A guest that plants links to a person's files does not get them at the next start."""
     inside, outside = tmp_path / "disk", tmp_path / "person"
     (inside / "deep").mkdir(parents=True)
@@ -177,9 +177,13 @@ def test_giving_follows_no_link_and_leaves_hard_links(tmp_path: Path) -> None:
     (inside / "link").symlink_to(outside)
     (inside / "deep/hard").hardlink_to(outside)
     (inside / "deep/own").write_text("x")
+    (inside / "deep/two").write_text("x")
+    (inside / "names").hardlink_to(inside / "deep/two")
     give(inside, RunAs(uid=FIRST_UID, gid=FIRST_UID))
     assert outside.stat().st_uid == 0
-    assert {p.lstat().st_uid for p in (inside, inside / "deep", inside / "deep/own", inside / "link")} == {FIRST_UID}
+    assert {p.lstat().st_uid for p in (inside, inside / "deep", inside / "deep/own", inside / "link", inside / "names")} == {
+        FIRST_UID
+    }
 
 
 def test_the_command_line_is_a_pure_function() -> None:
