@@ -28,6 +28,9 @@ CheckpointArgument = Annotated[
 ExportArgument = Annotated[
     str, typer.Argument(metavar="EXPORT", help="An export's id, or 8 or more characters of its beginning or end.")
 ]
+OperationArgument = Annotated[
+    str, typer.Argument(metavar="OPERATION", help="An operation's id, or 8 or more characters of its beginning or end.")
+]
 PatchDigestOption = Annotated[
     str | None,
     typer.Option(

@@ -96,6 +96,9 @@ COMMANDS: tuple[Command, ...] = (
     Command(("daemon", "logs"), "daemon_logs", MACHINE, "Show the daemon's log"),
     Command(("host", "ls"), "host_ls", MACHINE, "List all sandboxes, and how they stand to what Jam knows"),
     Command(("host", "override"), "host_override", MACHINE, "Remove a sandbox that lost its proof of ownership; its files stay"),
+    Command(("operation", "ls"), "operation_ls", MACHINE, "List what Jam did beside conversations, and what has not ended"),
+    Command(("operation", "show"), "operation_show", MACHINE, "Tell an operation step by step, and what to do when it failed"),
+    Command(("operation", "watch"), "operation_watch", MACHINE, "Follow an operation to its end"),
     Command(("config", "show"), "config_show", MACHINE, "Show every setting and where it comes from"),
 )
 

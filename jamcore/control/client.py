@@ -43,6 +43,7 @@ from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.errors import InvalidInputError, JamError
 from jamcore.domain.events import RoomEvent
+from jamcore.domain.operation_views import OperationLine
 from jamcore.domain.ownership import Reconciliation
 from jamcore.domain.records import Record
 from jamcore.domain.requests import (
@@ -77,6 +78,7 @@ from jamcore.domain.resets import ContinuityView, StartFreshRequest, StartFreshR
 from jamcore.domain.sessions import Turn
 
 R = TypeVar("R", bound=Record)
+E = TypeVar("E", RoomEvent, OperationLine)
 
 QUESTION_S = 60.0
 """A question is answered within this; the slowest, the doctor's, makes several engine calls of 12 s. A change has no deadline (CTRL-4)."""
@@ -94,7 +96,7 @@ class JamClient(ClientParts):
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
-        super().__init__(self._ask, self._change)
+        super().__init__(self._ask, self._change, self._follow)
 
     # ---------------------------------------------------------------------------------------------------- the daemon itself
 
@@ -182,7 +184,7 @@ class JamClient(ClientParts):
         """Return the evidence about continuity."""
         return await self._ask(SessionInspection, _room(ref, "inspect"))
 
-    async def events(self, ref: str, *, after: int = 0, follow: bool = True) -> AsyncGenerator[RoomEvent, None]:
+    def events(self, ref: str, *, after: int = 0, follow: bool = True) -> AsyncGenerator[RoomEvent, None]:
         """Yield the room's events after a number, in order and each once; with ``follow`` until the caller stops.
 
         A stream that is cut (the daemon died, or this reader was too slow) is taken up again after the last event, which starts the
@@ -193,10 +195,13 @@ class JamClient(ClientParts):
             StreamCutError: It was cut again and again without a new event.
             NoAnswerError: The daemon is there and stuck.
         """
+        return self._follow(RoomEvent, _room(ref, "events"), after=after, follow=follow)
+
+    async def _follow(self, kind: type[E], target: str, *, after: int, follow: bool) -> AsyncGenerator[E, None]:
         failures = 0
         while True:
             try:
-                async with aclosing(self._stream(ref, after, follow=follow)) as events:
+                async with aclosing(self._stream(kind, target, after, follow=follow)) as events:
                     async for event in events:
                         after, failures = event.seq, 0
                         yield event
@@ -317,14 +322,9 @@ class JamClient(ClientParts):
                 raise _remote(answer.status, await answer.read())
             yield answer
 
-    async def _stream(self, ref: str, after: int, *, follow: bool) -> AsyncGenerator[RoomEvent, None]:
-        """Yield the events of one connection.
-
-        Raises:
-            ConnectionDroppedError: It ended without its end mark.
-            NoAnswerError: The daemon lives and says nothing, not even its heartbeat.
-        """
-        request = Request("GET", _room(ref, f"events?after={after}&follow={int(follow)}"), _headers())
+    async def _stream(self, kind: type[E], target: str, after: int, *, follow: bool) -> AsyncGenerator[E, None]:
+        """Yield the events of one connection; ConnectionDroppedError when it ends without its end mark."""
+        request = Request("GET", f"{target}?after={after}&follow={int(follow)}", _headers())
         async with AsyncExitStack() as stack:
             with self._bounded(request, QUESTION_S):
                 answer = await stack.enter_async_context(self._answer(request))
@@ -335,7 +335,7 @@ class JamClient(ClientParts):
                     if StreamEnd.model_validate_json(frame.data).reason == "shutdown":
                         raise DaemonStoppedError(last_seq=after)
                     return
-                event = _event(frame)
+                event = _event(kind, frame)
                 after = event.seq
                 yield event
         raise ConnectionDroppedError(request=request.line, reason="no end mark")
@@ -363,11 +363,11 @@ class JamClient(ClientParts):
             raise NoAnswerError(request=request.line, waited_s=limit_s, pid=self._reach.pid())
 
 
-def _event(frame: ServerEvent) -> RoomEvent:
+def _event(kind: type[E], frame: ServerEvent) -> E:
     try:
         if frame.kind in _ERROR_FRAMES:
             raise _remote(_ERROR_FRAMES[frame.kind], frame.data.encode())
-        return RoomEvent.model_validate_json(frame.data)
+        return kind.model_validate_json(frame.data)
     except ValidationError as error:
         raise DaemonOtherVersionError(daemon="it sends events of another form", client=jam_version()) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jamcore.control.approvals import ApprovalClient, Ask, Change
 from jamcore.control.exports import ExportClient
+from jamcore.control.operations import Follow, OperationClient
 from jamcore.control.removals import RemovalClient
 
 
@@ -14,9 +15,11 @@ class ClientParts:
         approvals: What agents ask to do, and the answers.
         removals: What is kept of checkpoints, and removed.
         exports: Exports of workspaces.
+        operations: Journaled operations and their stories.
     """
 
-    def __init__(self, ask: Ask, change: Change) -> None:
+    def __init__(self, ask: Ask, change: Change, follow: Follow) -> None:
         self.approvals = ApprovalClient(ask, change)
         self.removals = RemovalClient(ask, change)
         self.exports = ExportClient(ask, change)
+        self.operations = OperationClient(ask, follow)

@@ -9,15 +9,17 @@ import sys
 import termios
 from asyncio import Transport
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
 import anyio
 from aiohttp import web
 
 from jamcore.control.errors import FAULT_STATUS, body_of, stamp, status_of
 from jamcore.control.schemas import StreamEnd
-from jamcore.daemon.services import RoomService
 from jamcore.domain.errors import InvalidInputError, JamError
 from jamcore.domain.events import RoomEvent
+from jamcore.domain.operation_views import OperationLine
 from jamcore.domain.records import Record
 
 HEARTBEAT_S = 15.0
@@ -58,12 +60,21 @@ def resume_point(request: web.Request) -> tuple[int, bool]:
     return int(text), follow == "1"
 
 
+class Numbered(Protocol):
+    """What has numbered events, such as the service of rooms."""
+
+    def events(
+        self, ref: str, *, after: int, follow: bool
+    ) -> AbstractAsyncContextManager[AsyncIterator[RoomEvent] | AsyncIterator[OperationLine]]:
+        """Stream what comes after a number; with ``follow`` wait for more."""
+
+
 class RoomStream:
-    """One reader of one room."""
+    """One reader of one room, or of the story of one operation."""
 
     def __init__(
         self,
-        rooms: RoomService,
+        rooms: Numbered,
         ref: str,
         *,
         after: int,
@@ -114,7 +125,7 @@ class RoomStream:
                 with anyio.fail_after(PARTING_S):
                     await self._finish(response, _frame("end", StreamEnd(reason="shutdown")))
 
-    async def _pump(self, events: AsyncIterator[RoomEvent], response: web.StreamResponse) -> bytes:
+    async def _pump(self, events: AsyncIterator[RoomEvent] | AsyncIterator[OperationLine], response: web.StreamResponse) -> bytes:
         """Send the events; return the mark that ends the stream."""
         try:
             async for event in events:

@@ -28,6 +28,7 @@ from jamcore.daemon.host_overrides import HostOverrides
 from jamcore.daemon.hosts import HostWorkers
 from jamcore.daemon.identity import daemon_identity
 from jamcore.daemon.inventory import SandboxInventory
+from jamcore.daemon.journaled import Journaled, journaled
 from jamcore.daemon.last_checkpoints import LastCheckpoints
 from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.providers import Providers
@@ -45,8 +46,6 @@ from jamcore.daemon.system import SystemStatus
 from jamcore.domain import layout
 from jamcore.domain.ids import DaemonId
 from jamcore.engines.registry import EngineRegistry
-from jamcore.journal.replay import ActionRegistry
-from jamcore.journal.runner import Runner
 from jamcore.plugins.manager import ProviderManager
 from jamcore.runs.change_action import change_action
 from jamcore.runs.change_request import ChangeBuilder
@@ -58,18 +57,9 @@ from jamcore.runtime.provision import SessionProvisioner
 from jamcore.runtime.worktree import WorkTrees
 from jamcore.sandbox.records import OwnerRecords
 from jamcore.sandbox.toolchain import Toolchains
-from jamcore.store import Store, StoreJournal, open_store
+from jamcore.store import Store, open_store
 from jamcore.system.tasks import owned_tasks
 from jamcore.workspace.provision import Provisioner
-
-
-@dataclass(frozen=True, slots=True)
-class _Journaled:
-    """The journal, who runs its actions, and the kinds that there are."""
-
-    journal: StoreJournal
-    runner: Runner
-    actions: ActionRegistry
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +75,7 @@ class _Foundations:
     feed: RoomFeed
     work_trees: WorkTrees
     provisioner: SessionProvisioner
-    journaled: _Journaled
+    journaled: Journaled
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +114,12 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
     async with AsyncExitStack() as stack:
         base = await _lay_foundations(stack, options)
         live = await _bring_to_life(stack, options, base)
-        journaled = base.journaled
+        parts = base.journaled
         inventory = _inventory(options, base)
-        status = _status(options, base, live, journaled, inventory)
+        status = _status(options, base, live, parts, inventory)
         live.tasks.start_soon(_end_at_once, status, live.pool)
-        work = _work(options, base, live, journaled)
-        status.remember(await start_up(_recovery(options, base, live, journaled, work).steps(), options.told))
+        work = _work(options, base, live, parts)
+        status.remember(await start_up(_recovery(options, base, live, parts, work).steps(), options.told))
         live.tasks.start_soon(inventory.after_start)
         yield Services(
             system=status,
@@ -138,6 +128,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             rooms=work.rooms,
             hosts=work.overrides,
             continuity=work.resets,
+            operations=base.journaled.operations,
             approvals=Approvals(store=base.store, desk=live.hosts.desk),
             runs=work.runs,
             changes=work.changes,
@@ -161,11 +152,11 @@ async def _lay_foundations(stack: AsyncExitStack, options: DaemonOptions) -> _Fo
         )
     )
     plugins = await _plugins(options)
-    journaled = _Journaled(journal := StoreJournal(store), Runner(journal, options.crash), ActionRegistry())
+    parts = journaled(store, options.crash)
     provisioner = SessionProvisioner(
-        store=store, layout=Provisioner(options.app, files=options.files), runner=journaled.runner, ids=options.ids
+        store=store, layout=Provisioner(options.app, files=options.files), runner=parts.runner, ids=options.ids
     )
-    journaled.actions.register(provisioner.action)
+    parts.actions.register(provisioner.action)
     return _Foundations(
         identity=identity,
         store=store,
@@ -176,7 +167,7 @@ async def _lay_foundations(stack: AsyncExitStack, options: DaemonOptions) -> _Fo
         feed=RoomFeed(store),
         work_trees=WorkTrees(app=options.app, files=options.files),
         provisioner=provisioner,
-        journaled=journaled,
+        journaled=parts,
     )
 
 
@@ -209,7 +200,7 @@ def _inventory(options: DaemonOptions, base: _Foundations) -> SandboxInventory:
 
 
 def _status(
-    options: DaemonOptions, base: _Foundations, live: _Living, journaled: _Journaled, inventory: SandboxInventory
+    options: DaemonOptions, base: _Foundations, live: _Living, journaled: Journaled, inventory: SandboxInventory
 ) -> SystemStatus:
     return SystemStatus(
         options,
@@ -247,7 +238,7 @@ def _rooms(options: DaemonOptions, base: _Foundations, live: _Living) -> Rooms:
     )
 
 
-def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: _Journaled) -> _Work:
+def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: Journaled) -> _Work:
     """Build what acts on rooms; every journaled kind is registered when this returns."""
     store, runner, actions = base.store, journaled.runner, journaled.actions
     rooms = _rooms(options, base, live)
@@ -276,7 +267,7 @@ def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: 
     )
 
 
-def _resets(options: DaemonOptions, base: _Foundations, live: _Living, journaled: _Journaled, rooms: Rooms) -> ContinuityResets:
+def _resets(options: DaemonOptions, base: _Foundations, live: _Living, journaled: Journaled, rooms: Rooms) -> ContinuityResets:
     planner = ResetPlanner(
         store=base.store,
         plugins=base.plugins,
@@ -302,7 +293,7 @@ def _resets(options: DaemonOptions, base: _Foundations, live: _Living, journaled
     )
 
 
-def _removals(options: DaemonOptions, base: _Foundations, live: _Living, journaled: _Journaled) -> Removals:
+def _removals(options: DaemonOptions, base: _Foundations, live: _Living, journaled: Journaled) -> Removals:
     return Removals(
         options,
         store=base.store,
@@ -338,7 +329,7 @@ def _exports(options: DaemonOptions, base: _Foundations, live: _Living, making: 
     )
 
 
-def _recovery(options: DaemonOptions, base: _Foundations, live: _Living, journaled: _Journaled, work: _Work) -> Recovery:
+def _recovery(options: DaemonOptions, base: _Foundations, live: _Living, journaled: Journaled, work: _Work) -> Recovery:
     return Recovery(
         options,
         store=base.store,

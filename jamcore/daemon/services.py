@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
+from jamcore.daemon.operation_service import OperationService
 from jamcore.domain.approvals import Approval, ApprovalRule, ApprovalState, DecisionRequest
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.continuity import Checkpoint
@@ -271,6 +272,7 @@ class Services:
     checkpoints: CheckpointService
     removals: RemovalService
     exports: ExportService
+    operations: OperationService
     approvals: ApprovalService
     runs: RunService
     changes: ChangeService

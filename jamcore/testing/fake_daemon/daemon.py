@@ -23,6 +23,7 @@ from jamcore.testing.fake_daemon.changes import FakeChanges, FakeReviews, FakeRu
 from jamcore.testing.fake_daemon.checkpoints import FakeCheckpoints
 from jamcore.testing.fake_daemon.continuity import FakeContinuity
 from jamcore.testing.fake_daemon.exports import FakeExports
+from jamcore.testing.fake_daemon.operations import FakeOperations
 from jamcore.testing.fake_daemon.records import (
     AT,
     LIMITS,
@@ -46,6 +47,7 @@ def services_of(fake: FakeServices) -> Services:
         checkpoints=FakeCheckpoints(fake),
         removals=FakeRemovals(fake),
         exports=FakeExports(fake),
+        operations=FakeOperations(fake),
         approvals=FakeApprovals(fake),
         runs=FakeRuns(fake),
         changes=FakeChanges(fake),

@@ -127,6 +127,8 @@ def rows() -> tuple[Row, ...]:
         Row("list_exports", "GET", f"/v1/exports?room={REF}", "", 200, "exports"),
         Row("show_export", "GET", f"/v1/exports/{CHANGE}", "", 200, "show_export"),
         Row("verify_export", "POST", f"/v1/exports/{CHANGE}/verify", "", 200, "verify_export"),
+        Row("list_operations", "GET", f"/v1/operations?room={REF}&unfinished=1&limit=5", "", 200, "operations"),
+        Row("show_operation", "GET", "/v1/operations/f0000000", "", 200, "show_operation"),
         Row("reconcile_hosts", "GET", "/v1/hosts", "", 200, "reconcile"),
         Row("shutdown", "POST", "/v1/shutdown", "", 202, "shutdown"),
     )
@@ -146,7 +148,7 @@ async def test_every_route_reaches_its_service(served: Served, ask: Ask) -> None
 
 def test_the_table_above_is_complete() -> None:
     """No route is added without a row: all but the stream and the approvals, which have tests of their own."""
-    elsewhere = {"stream_events"} | {route.name for route in approvals.ROUTES}
+    elsewhere = {"stream_events", "stream_operation"} | {route.name for route in approvals.ROUTES}
     assert {route.name for route in ROUTES} == {row.name for row in rows()} | elsewhere
 
 
@@ -202,6 +204,11 @@ async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
     assert [row.export for row in await client.exports.list("my room/50%")] == [export.export]
     assert await client.exports.show(str(CHANGE)) == export
     assert (await client.exports.verify(str(CHANGE))).sound
+    told = await client.operations.list(room="my room/50%", limit=2)
+    assert (len(told.items), told.more) == (2, True)
+    story = await client.operations.show(told.items[0].id)
+    lines = client.operations.events(told.items[0].id, after=1, follow=False)
+    assert [line async for line in lines] == list(story.lines[1:])
     accepting = AcceptRequest(id=CHANGE, patch_sha256="a" * 64, branch="b/ü")
     accepted = await client.accept_change(str(CHANGE), accepting)
     assert (accepted.verdict, accepted.branch) == (Verdict.ACCEPTED, "b/ü")
