@@ -26,7 +26,7 @@ _SIBLINGS = (
 _LOST = ("continuity.refused", "continuity.resume_failed", "continuity.reset_unfinished")
 
 
-_ABOUT_THE_ROOM = ("continuity", "ownership")
+_ABOUT_THE_ROOM = ("continuity", "ownership", "workspace")
 """Families of errors that are about the room that a command was given, also where they do not name it themselves."""
 _ABOUT_ANOTHER = ("continuity.host_busy",)
 """Of these families, what is about rooms that it names in its own words."""

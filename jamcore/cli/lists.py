@@ -16,7 +16,7 @@ def _room(item: Item) -> Row:
         room["id"][:SHORT_ID],
         host["provider"],
         engine_word(host["engine"], item["isolation"]),
-        room_word(busy=item["busy"], live=item["live"], not_parked=item["not_parked"]),
+        room_word(busy=item["busy"], live=item["live"], not_parked=item["not_parked"], workspace=item["workspace"]["state"]),
         kept_word(item["safety"], datetime.now(UTC)) or None,
         turn_word(turn["state"], live=item["live"]) if turn else None,
         shortened(turn["text"]) if turn else None,

@@ -60,6 +60,8 @@ COMMANDS: tuple[Command, ...] = (
     Command(("export", "ls"), "export_ls", ROOMS, "List exports"),
     Command(("export", "show"), "export_show", ROOMS, "Show what an export holds, and what it left out"),
     Command(("export", "verify"), "export_verify", ROOMS, "Read an export whole and say whether it is sound"),
+    Command(("workspace", "archive"), "workspace_archive", ROOMS, "Show what archiving a room's files would do, or do it"),
+    Command(("workspace", "restore"), "workspace_restore", ROOMS, "Bring a room's archived files back"),
     Command(
         ("continuity", "inspect"), "continuity_inspect", ROOMS, "Say whether a conversation can be brought back, with the evidence"
     ),

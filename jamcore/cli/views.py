@@ -18,7 +18,7 @@ from jamcore.domain.resources import limits_in_words
 from jamcore.domain.retention import CheckpointStanding
 from jamcore.domain.safekeeping import Safety
 from jamcore.domain.sandboxes import Resources
-from jamcore.domain.sessions import Turn
+from jamcore.domain.sessions import Turn, WorkspaceState
 from jamcore.domain.shared_hosts import ONE_TRUST_DOMAIN
 
 
@@ -29,7 +29,7 @@ def moment(at: datetime | None) -> str:
 
 def room_state(view: RoomView) -> str:
     """Return one word: what the room is doing."""
-    return room_word(busy=view.busy, live=view.live, not_parked=view.not_parked)
+    return room_word(busy=view.busy, live=view.live, not_parked=view.not_parked, workspace=view.workspace.state)
 
 
 def show_room(output: Output, view: RoomView) -> None:
@@ -58,6 +58,9 @@ def show_room(output: Output, view: RoomView) -> None:
         output.note(ONE_TRUST_DOMAIN, "yellow")
     if view.not_parked:
         output.note(f"{view.not_parked}; it is tried again each second", "red")
+    if view.workspace.state is WorkspaceState.ARCHIVED:
+        name = quoted(view.room.name)
+        output.note(f"Its files are in an export: jam export ls {name}\nBring them back: jam workspace restore {name}", "yellow")
     show_trouble(output, view)
 
 

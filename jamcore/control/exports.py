@@ -1,10 +1,21 @@
-"""The typed client's part for exports of workspaces: ``client.exports``."""
+"""The typed client's part for exports of workspaces, and what is made of them: ``client.exports``."""
 
 from __future__ import annotations
 
 from jamcore.control.approvals import Ask, Change, encoded, quoted
 from jamcore.control.schemas import ExportList
-from jamcore.domain.keeping import ExportRow, ExportVerdict, ExportView, RoomExportRequest
+from jamcore.domain.keeping import (
+    ArchivePlan,
+    ArchiveQuestion,
+    ArchiveRequest,
+    ArchiveResult,
+    ExportRow,
+    ExportVerdict,
+    ExportView,
+    RestoreRequest,
+    RestoreResult,
+    RoomExportRequest,
+)
 
 
 class ExportClient:
@@ -25,6 +36,18 @@ class ExportClient:
     async def show(self, ref: str) -> ExportView:
         """Return one with what its manifest says."""
         return await self._ask(ExportView, f"/v1/exports/{quoted(ref)}")
+
+    async def plan_archive(self, room: str, question: ArchiveQuestion) -> ArchivePlan:
+        """Return what an archive of a room's workspace would take away; all of it is looked at, which takes its time."""
+        return await self._change(ArchivePlan, "POST", f"/v1/rooms/{quoted(room)}/workspace/archive/plan", question)
+
+    async def archive(self, room: str, request: ArchiveRequest) -> ArchiveResult:
+        """Archive a room's workspace; the request confirms the plan by its digest, and its id makes a retry exact."""
+        return await self._change(ArchiveResult, "POST", f"/v1/rooms/{quoted(room)}/workspace/archive", request)
+
+    async def restore(self, room: str, request: RestoreRequest) -> RestoreResult:
+        """Bring a room's workspace back; the request's id makes a retry exact."""
+        return await self._change(RestoreResult, "POST", f"/v1/rooms/{quoted(room)}/workspace/restore", request)
 
     async def verify(self, ref: str) -> ExportVerdict:
         """Read one whole, which takes as long as it is large."""

@@ -22,13 +22,12 @@ from jamcore.daemon.checkpoints import Checkpoints
 from jamcore.daemon.continuity_resets import ContinuityResets
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse, open_engines
-from jamcore.daemon.export_sources import ExportMaking
-from jamcore.daemon.exports import Exports
 from jamcore.daemon.host_overrides import HostOverrides
 from jamcore.daemon.hosts import HostWorkers
 from jamcore.daemon.identity import daemon_identity
 from jamcore.daemon.inventory import SandboxInventory
 from jamcore.daemon.journaled import Journaled, journaled
+from jamcore.daemon.keeping import Keeping, keeping
 from jamcore.daemon.last_checkpoints import LastCheckpoints
 from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.providers import Providers
@@ -98,7 +97,7 @@ class _Work:
     changes: Changes
     reviews: Reviews
     removals: Removals
-    exports: Exports
+    keeping: Keeping
     runs: Runs
 
 
@@ -136,7 +135,9 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             inventory=inventory,
             checkpoints=Checkpoints(options.app, store=base.store, files=options.files),
             removals=work.removals,
-            exports=work.exports,
+            exports=work.keeping.exports,
+            archives=work.keeping.archives,
+            restores=work.keeping.restores,
         )
 
 
@@ -262,7 +263,7 @@ def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: 
         changes=changes,
         reviews=Reviews(options, store=store, feed=base.feed, runner=runner, actions=actions, rooms=rooms),
         removals=_removals(options, base, live, journaled),
-        exports=_exports(options, base, live, _making(options, base, live)),
+        keeping=_keeping(options, base, live),
         runs=Runs(store=store, rooms=rooms, changes=changes, feed=base.feed, tasks=live.tasks),
     )
 
@@ -305,25 +306,17 @@ def _removals(options: DaemonOptions, base: _Foundations, live: _Living, journal
     )
 
 
-def _making(options: DaemonOptions, base: _Foundations, live: _Living) -> ExportMaking:
-    return ExportMaking(
+def _keeping(options: DaemonOptions, base: _Foundations, live: _Living) -> Keeping:
+    return keeping(
         options,
         store=base.store,
+        feed=base.feed,
         plugins=base.plugins,
         engines=base.engines,
+        work_trees=base.work_trees,
         hosts=live.hosts,
         pool=live.pool,
-        work_trees=base.work_trees,
-    )
-
-
-def _exports(options: DaemonOptions, base: _Foundations, live: _Living, making: ExportMaking) -> Exports:
-    return Exports(
-        options.app,
-        store=base.store,
-        making=making,
         gate=live.gate,
-        clock=options.clock,
         runner=base.journaled.runner,
         actions=base.journaled.actions,
     )

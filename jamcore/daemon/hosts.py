@@ -16,6 +16,7 @@ from jamcore.continuity.resuming.observe import Observer
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.options import DaemonOptions
+from jamcore.daemon.workspaces import kept_room, require_usable
 from jamcore.domain import layout
 from jamcore.domain.cells import Ability, Placement
 from jamcore.domain.continuity import Checkpoint, CheckpointReason
@@ -260,4 +261,5 @@ def _rows(host: UUID, session: UUID, repos: Repos) -> tuple[RuntimeHost, Runtime
     room = repos.rooms.get(binding.room_id)
     if repos.continuity_resets.of_source(host) is not None:
         raise ResetUnfinishedError(host=stored.sandbox, room=room.name)
+    require_usable(repos, kept_room(repos, session))
     return stored, repos.sessions.get(session), repos.workspaces.of_session(session), room.id, room.name

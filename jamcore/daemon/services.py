@@ -13,7 +13,18 @@ from jamcore.domain.approvals import Approval, ApprovalRule, ApprovalState, Deci
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.events import RoomEvent
-from jamcore.domain.keeping import ExportRow, ExportVerdict, ExportView, RoomExportRequest
+from jamcore.domain.keeping import (
+    ArchivePlan,
+    ArchiveQuestion,
+    ArchiveRequest,
+    ArchiveResult,
+    ExportRow,
+    ExportVerdict,
+    ExportView,
+    RestoreRequest,
+    RestoreResult,
+    RoomExportRequest,
+)
 from jamcore.domain.ownership import Reconciliation
 from jamcore.domain.requests import (
     AcceptRequest,
@@ -251,6 +262,23 @@ class ExportService(Protocol):
         """Read one whole and say whether it is sound; when that was is kept."""
 
 
+class ArchiveService(Protocol):
+    """Archives of workspaces, on a person's word (WS-4, WS-16)."""
+
+    async def plan(self, ref: str, question: ArchiveQuestion) -> ArchivePlan:
+        """Return what an archive of a room's workspace would take away, and what stands against it. Changes nothing."""
+
+    async def archive(self, ref: str, request: ArchiveRequest) -> ArchiveResult:
+        """Export the workspace, then remove its directory, if all is what was confirmed. An exact retry returns the same."""
+
+
+class RestoreService(Protocol):
+    """Bringing archived workspaces back (WS-6)."""
+
+    async def restore(self, ref: str, request: RestoreRequest) -> RestoreResult:
+        """Bring a room's workspace back from an export of it. An exact retry returns the same."""
+
+
 class InventoryService(Protocol):
     """All sandboxes and markers of this app directory."""
 
@@ -272,6 +300,8 @@ class Services:
     checkpoints: CheckpointService
     removals: RemovalService
     exports: ExportService
+    archives: ArchiveService
+    restores: RestoreService
     operations: OperationService
     approvals: ApprovalService
     runs: RunService

@@ -8,11 +8,12 @@ from uuid import UUID
 
 from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.exports import ExportOrigin
-from jamcore.domain.keeping import WorkspaceElsewhereError
-from jamcore.domain.sessions import Agent, Room, RuntimeHost, RuntimeSession, SessionWorkspace
+from jamcore.domain.keeping import WorkspaceArchivedError, WorkspaceBusyError, WorkspaceElsewhereError
+from jamcore.domain.sessions import Agent, Room, RuntimeHost, RuntimeSession, SessionWorkspace, WorkspaceState
 from jamcore.engines.port import Engine
 from jamcore.runtime.worktree import WorkTreeHiddenError, WorkTrees
 from jamcore.store import Repos
+from jamcore.workspace.keeping.exporting import KIND as EXPORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,46 @@ def kept_room(repos: Repos, session: UUID) -> KeptRoom:
 def room_of_ref(repos: Repos, ref: str) -> KeptRoom:
     """Read everything about the session that a room is bound to."""
     return kept_room(repos, repos.bindings.live_of_room(repos.rooms.find(ref).id).session_id)
+
+
+def move_workspace(repos: Repos, kept: KeptRoom, state: WorkspaceState) -> None:
+    """Move a workspace, and what is its own of a host-native session; one that is there already stays."""
+    if repos.workspaces.get(kept.workspace.id).state is state:
+        return
+    repos.workspaces.move(kept.workspace.id, state)
+    if native := repos.host_native.of_session(kept.session.id):
+        repos.host_native.move(native.id, state)
+
+
+def cut_operation(repos: Repos, kept: KeptRoom, kind: str) -> UUID | None:
+    """Return the operation of this kind that has not ended: who repeats a command that was cut gets the rest of it.
+
+    Raises:
+        WorkspaceBusyError: Another operation of the workspace has not ended.
+    """
+    unfinished = repos.operations.unfinished_of_workspace(kept.workspace.id)
+    if unfinished is None:
+        return None
+    found = repos.operations.get(unfinished)
+    if found.kind != kind:
+        raise WorkspaceBusyError(room=kept.room.name, operation=str(found.id), kind=found.kind)
+    return unfinished
+
+
+def require_usable(repos: Repos, kept: KeptRoom) -> None:
+    """Require that an agent may work on a workspace, in the transaction that brings its session up.
+
+    An export lets it: whoever makes one holds the host still.
+
+    Raises:
+        WorkspaceArchivedError: Its files are in an export.
+        WorkspaceBusyError: They are on their way.
+    """
+    if kept.workspace.state is WorkspaceState.ARCHIVED:
+        raise WorkspaceArchivedError(room=kept.room.name)
+    unfinished = repos.operations.unfinished_of_workspace(kept.workspace.id)
+    if unfinished is not None and (kind := repos.operations.get(unfinished).kind) != EXPORT:
+        raise WorkspaceBusyError(room=kept.room.name, operation=str(unfinished), kind=kind)
 
 
 def tree_below(app: Path, trees: WorkTrees, kept: KeptRoom, engine: Engine) -> str:

@@ -65,11 +65,15 @@ class KeptBytes(Record):
 
 
 class ArchiveEvidence(Record):
-    """What a person confirms: the work tree as it is, and the exports that go with it. ``kind`` binds the digest to this action."""
+    """What a person confirms: the work tree as it is, what is left out of its export, and the exports that go.
+
+    ``kind`` binds the digest to this action.
+    """
 
     kind: Literal["archive"] = "archive"
     workspace_id: UUID
     retention: ExportRetention
+    leave_out: tuple[str, ...] = ()
     inspection: RemovalInspection
     exports_that_go: tuple[KeptBytes, ...] = ()
 
@@ -85,10 +89,11 @@ class ArchiveEvidence(Record):
 
 
 class ArchiveQuestion(Record):
-    """What an archive would do."""
+    """What an archive would do. ``leave_out`` as in :class:`RoomExportRequest`: it is lost."""
 
     retention: ExportRetention = ExportRetention.KEEP_ALL
     overrides: tuple[RemovalOverride, ...] = Field(default=(), max_length=OVERRIDES)
+    leave_out: tuple[str, ...] = Field(default=(), max_length=limits.EXPORT_LISTED)
 
 
 class ArchivePlan(Record):

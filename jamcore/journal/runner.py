@@ -158,7 +158,7 @@ class Runner:
         point = f"{action.kind}.{step.name}"
         try:
             await self._journal.note(identifier, step.name, FAILED, _text(record), failure=_failure_class(error))
-            if action.gives_up(error, len(await self._journal.failures(identifier))):
+            if action.gives_up(step.name, error, len(await self._journal.failures(identifier))):
                 self._crash.reach(f"{point}.failed")
                 if action.settle is not None:
                     await action.settle(record, error)

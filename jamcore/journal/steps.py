@@ -68,13 +68,15 @@ class Action(Generic[R]):
         attempts: How many failures end it all the same; ``None``: a start tries it for as long as it takes, as one must that destroys.
         commits_at: The step from which on something is removed, when it is not the first: until that is intended the operation is
             Pending, and nothing is lost if it never goes on.
+        lets_go: Whether every failure before ``commits_at`` ends the action: nothing is lost by that, and whoever asked may ask again.
         settle: Told of the error that ends the action for good, before that is noted: puts the states of other rows right. It may be
             called again after a crash.
         declares: What a registry needs to know of the kind besides.
 
     Raises:
         ValueError: Names that are not lower-case words, or are there twice; no step; a step that is to be observed and cannot be; an action
-            that can fail for good and does not say at each step what stays then; it commits at a step that it does not have.
+            that can fail for good and does not say at each step what stays then; it commits at a step that it does not have, or lets go
+            before it commits and never does.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Action(Generic[R]):
         hopeless: tuple[type[JamError], ...] = (),
         attempts: int | None = None,
         commits_at: str | None = None,
+        lets_go: bool = False,
         settle: Callable[[R, Exception], Awaitable[None]] | None = None,
         declares: Declaration | None = None,
     ) -> None:
@@ -97,9 +100,9 @@ class Action(Generic[R]):
         for step in steps:
             if step.on_restart is OnRestart.OBSERVE_THEN_FINISH and step.observe is None:
                 raise ValueError(f"{kind}.{step.name}: nothing observes it")
-            if (hopeless or attempts) and not step.leaves:
+            if (hopeless or attempts or lets_go) and not step.leaves:
                 raise ValueError(f"{kind}.{step.name}: what stays when it fails for good is not said")
-        if commits_at is not None and commits_at not in names:
+        if (lets_go or commits_at is not None) and commits_at not in names:
             raise ValueError(f"{kind}: it has no step {commits_at}")
         self.kind = kind
         self.record = record
@@ -107,6 +110,7 @@ class Action(Generic[R]):
         self.hopeless = hopeless
         self.attempts = attempts
         self.commits_at = commits_at
+        self._let_go = frozenset(names[: names.index(commits_at)]) if lets_go and commits_at is not None else frozenset()
         self.settle = settle
         self.declares = declares
 
@@ -121,13 +125,14 @@ class Action(Generic[R]):
 
     def failure_points(self) -> tuple[str, ...]:
         """Return every boundary that a failure for good passes instead of the next one: none where nothing is ever given up."""
-        if not self.hopeless and self.attempts is None:
+        if not self.hopeless and self.attempts is None and not self._let_go:
             return ()
         return tuple(f"{self.kind}.{step.name}.{edge}" for step in self.steps for edge in FAILURE_EDGES)
 
-    def gives_up(self, error: Exception, failures: int) -> bool:
-        """Say whether an error ends the action for good, being its ``failures``-th."""
-        return isinstance(error, self.hopeless) or (self.attempts is not None and failures >= self.attempts)
+    def gives_up(self, step: str, error: Exception, failures: int) -> bool:
+        """Say whether an error at a step ends the action for good, being its ``failures``-th."""
+        too_often = self.attempts is not None and failures >= self.attempts
+        return step in self._let_go or too_often or isinstance(error, self.hopeless)
 
 
 def boundaries(kind: str, steps: Sequence[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from anyio import to_thread
 
 from jamcore.domain.errors import FaultError, RefusalError
 from jamcore.domain.host_native import HostNativeWorkspace
+from jamcore.domain.keeping import WorkspaceArchivedError
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.records import Record
 from jamcore.domain.sessions import RuntimeHost, SessionWorkspace, WorkspaceState
@@ -100,7 +102,10 @@ class SessionProvisioner:
     async def require_ready(self, workspace: SessionWorkspace) -> None:
         """Return when the workspace can be used; one whose provisioning failed is provisioned again.
 
+        One that something stood against when it was to be removed is used as before.
+
         Raises:
+            WorkspaceArchivedError: It must be brought back first.
             ProvisionFailedError, WorkspaceNotReadyError: It cannot.
         """
         if workspace.state is WorkspaceState.READY:
@@ -110,6 +115,11 @@ class SessionProvisioner:
 
     async def _make_ready(self, workspace: SessionWorkspace) -> None:
         if workspace.state is WorkspaceState.READY:
+            return
+        if workspace.state is WorkspaceState.ARCHIVED:
+            raise WorkspaceArchivedError(room=await self._store.read(partial(_room, workspace.session_id)))
+        if workspace.state is WorkspaceState.REMOVAL_BLOCKED:
+            await self._store.transact(partial(_unblock, workspace.id))
             return
         # A provision that a full disk or a cancelled request cut: its operation has not ended, and is finished.
         cut = await self._store.read(lambda repos: repos.operations.unfinished_of_workspace(workspace.id))
@@ -162,6 +172,18 @@ class SessionProvisioner:
 def _read(repos: Repos, intent: ProvisionIntent) -> tuple[RuntimeHost, SessionWorkspace, HostNativeWorkspace | None]:
     session = intent.session_id
     return repos.hosts.get(intent.host_id), repos.workspaces.of_session(session), repos.host_native.of_session(session)
+
+
+def _room(session: UUID, repos: Repos) -> str:
+    return repos.rooms.get(repos.bindings.of_session(session).room_id).name
+
+
+def _unblock(workspace: UUID, repos: Repos) -> None:
+    """Make a workspace Ready that was to be archived, unless an archive goes on with it: whoever is first wins."""
+    if repos.operations.unfinished_of_workspace(workspace) is None:
+        stored = repos.workspaces.move(workspace, WorkspaceState.READY)
+        if native := repos.host_native.of_session(stored.session_id):
+            repos.host_native.move(native.id, WorkspaceState.READY)
 
 
 def _begin_again(repos: Repos, intent: ProvisionIntent) -> None:

@@ -118,6 +118,10 @@ class TreeCalls:
         """Rename within a directory."""
         os.rename(old, new, src_dir_fd=parent, dst_dir_fd=parent)
 
+    def move(self, old_parent: int, old: bytes, parent: int, new: bytes) -> None:
+        """Give a name to something in another directory of the same file system; what has the new name goes if it is a file."""
+        os.rename(old, new, src_dir_fd=old_parent, dst_dir_fd=parent)
+
     def set_owner(self, descriptor: int, owner: tuple[int, int]) -> None:
         """Give a file or directory to a user and group."""
         os.fchown(descriptor, *owner)

@@ -18,6 +18,8 @@ TEMPORARY = re.compile(
     r"""(?x) ^(?:
         \..+\.[0-9a-f]{8}\.tmp        # a file on its way to its name
       | \.[0-9a-f-]{36}\.partial      # a package on its way to its name
+      | \.[0-9a-f-]{36}\.(?:removed|restoring)  # an export on its way out, a workspace on its way back
+      | \.archived-.*                # a workspace on its way out
       | \.staging-.*                  # a program that is being unpacked
       | index-.*                      # a snapshot's own index
       | .*\.lock                      # git's, of a reference or an index

@@ -29,15 +29,11 @@ LATER = MappingProxyType(
         "CleanupStage.SANDBOX_REMOVED": "WS-8",
         "CleanupStage.SUCCEEDED": "WS-8",
         "ExportMaker.ELSEWHERE": "WS-6",
-        "ExportState.DELETED": "WS-7",
-        "ExportState.DELETING": "WS-7",
         "ExportState.QUARANTINED": "WS-6",
         "HostState.REMOVED": "WS-8",
         "OnRestart.MARK_INTERRUPTED": "REPO-5",
         "OperationState.CANCELLED": "REPO-2",
         "WorkspaceState.PLANNED": "REPO-8",
-        "WorkspaceState.RECOVERING": "WS-6",
-        "WorkspaceState.REMOVAL_BLOCKED": "WS-16",
     }
 )
 """Members that nothing makes yet, and the guarantee whose work will."""

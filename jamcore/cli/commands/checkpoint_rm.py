@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import Annotated
 
 import typer
 
+from jamcore.cli.confirming import digest_of
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption
@@ -24,7 +24,6 @@ from jamcore.domain.retention import (
     RemovalResult,
 )
 
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOST_DAYS = 365_000  # a moment before the first year of the calendar cannot be told
 
 
@@ -70,7 +69,7 @@ def command(
                 session.output.note(f"These are the {len(refs)} oldest; {rest} more may go after them.", "yellow")
         if confirm is None:
             return await _plan(session, refs, typed)
-        return await _remove(session, RemovalRequest(id=session.ids.uuid(), checkpoints=refs, confirmed=_digest(confirm)))
+        return await _remove(session, RemovalRequest(id=session.ids.uuid(), checkpoints=refs, confirmed=digest_of(confirm)))
 
     invoke(work, json=json, directory=app_directory, room=room)
 
@@ -128,14 +127,3 @@ def _named(checkpoints: list[str] | None, room: str | None, *, limited: bool) ->
     if len(checkpoints or ()) > REMOVED_TOGETHER:
         raise InvalidInputError(field="CHECKPOINT", problem=f"at most {REMOVED_TOGETHER} are removed at once")
     return tuple(checkpoints or ())
-
-
-def _digest(text: str) -> str:
-    """Accept a digest as a person copied it.
-
-    Raises:
-        InvalidInputError: It is none.
-    """
-    if not _DIGEST.fullmatch(digest := text.strip().lower()):
-        raise InvalidInputError(field="--confirm", problem="not the plan's digest: 64 hexadecimal digits")
-    return digest

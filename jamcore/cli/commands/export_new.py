@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
 
+from jamcore.cli.archives import left_out_path
 from jamcore.cli.exits import Exit
 from jamcore.cli.exports import show_export
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
-from jamcore.domain.checkpoint_exports import spelled
-from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.keeping import RoomExportRequest
 
 
@@ -33,7 +31,7 @@ def command(
     """
 
     async def work(session: Session) -> Exit:
-        request = RoomExportRequest(id=session.ids.uuid(), leave_out=tuple(_path(each) for each in leave_out or ()))
+        request = RoomExportRequest(id=session.ids.uuid(), leave_out=tuple(left_out_path(each) for each in leave_out or ()))
         with session.output.ticker.during("exporting the workspace"):
             view = await session.client().exports.new(room, request)
         if session.output.json:
@@ -44,15 +42,3 @@ def command(
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory, room=room)
-
-
-def _path(text: str) -> str:
-    """Return a path as exports spell it.
-
-    Raises:
-        InvalidInputError: It is not one below the workspace.
-    """
-    path = text.removeprefix("./").rstrip("/")
-    if not path or any(part in ("", ".", "..") for part in path.split("/")):
-        raise InvalidInputError(field="--leave-out", problem="not a path below the workspace")
-    return spelled(os.fsencode(path))

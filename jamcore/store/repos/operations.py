@@ -73,6 +73,11 @@ class Operations(Repository):
         """Say whether an operation of this id was begun, whatever became of it."""
         return self._by_id(identifier) is not None
 
+    def initial(self, identifier: UUID) -> str | None:
+        """Return the record that an operation was begun with, as canonical JSON; ``None`` when there is none of this id."""
+        row = self._by_id(identifier)
+        return None if row is None else str(row["initial"])
+
     def list(
         self, *, room: UUID | None = None, host: UUID | None = None, unfinished: bool = False, limit: int | None = None
     ) -> tuple[Operation, ...]:

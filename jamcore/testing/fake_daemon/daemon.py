@@ -19,6 +19,7 @@ from jamcore.domain.errors import JamError
 from jamcore.system.files import Files
 from jamcore.system.lock import owning
 from jamcore.testing.fake_daemon.approvals import FakeApprovals
+from jamcore.testing.fake_daemon.archives import FakeArchives
 from jamcore.testing.fake_daemon.changes import FakeChanges, FakeReviews, FakeRuns
 from jamcore.testing.fake_daemon.checkpoints import FakeCheckpoints
 from jamcore.testing.fake_daemon.continuity import FakeContinuity
@@ -47,6 +48,8 @@ def services_of(fake: FakeServices) -> Services:
         checkpoints=FakeCheckpoints(fake),
         removals=FakeRemovals(fake),
         exports=FakeExports(fake),
+        archives=FakeArchives(fake),
+        restores=FakeArchives(fake),
         operations=FakeOperations(fake),
         approvals=FakeApprovals(fake),
         runs=FakeRuns(fake),

@@ -12,7 +12,8 @@ from jamcore.control.app import ROUTES
 from jamcore.control.routes import approvals
 from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.changes import Verdict
-from jamcore.domain.keeping import RoomExportRequest
+from jamcore.domain.imports import AdoptRequest, ConfirmRequest, ImportRequest
+from jamcore.domain.keeping import ArchiveQuestion, ArchiveRequest, RestoreRequest, RoomExportRequest
 from jamcore.domain.requests import AcceptRequest, OverrideRequest, RejectRequest, RoomRequest, RunRequest, TurnRequest
 from jamcore.domain.resets import StartFreshRequest
 from jamcore.domain.retention import RemovalQuestion, RemovalRequest
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-ROOM, TURN, CHANGE = (UUID(int=n << 96) for n in (1, 2, 3))
+ROOM, TURN, CHANGE, IMPORT = (UUID(int=n << 96) for n in (1, 2, 3, 4))
 REQUEST = RoomRequest(id=ROOM, provider="codex", name="my room/50%", workspace=WorkspaceSource.PRIVATE_HOST_CLONE, path="/r\né")
 REF = "my%20room%2F50%25"
 
@@ -127,6 +128,34 @@ def rows() -> tuple[Row, ...]:
         Row("list_exports", "GET", f"/v1/exports?room={REF}", "", 200, "exports"),
         Row("show_export", "GET", f"/v1/exports/{CHANGE}", "", 200, "show_export"),
         Row("verify_export", "POST", f"/v1/exports/{CHANGE}/verify", "", 200, "verify_export"),
+        Row("import_export", "POST", "/v1/imports", json.dumps({"id": str(IMPORT), "path": "/e"}), 201, "import_export"),
+        Row("inspect_import", "POST", f"/v1/imports/{IMPORT}/inspect", "", 200, "inspect_import"),
+        Row(
+            "confirm_import",
+            "POST",
+            f"/v1/imports/{IMPORT}/confirm",
+            json.dumps({"confirmed": "a" * 64}),
+            422,
+            "confirm_import",
+        ),
+        Row("restore_import", "POST", f"/v1/imports/{IMPORT}/restore", json.dumps({"id": str(TURN)}), 422, "restore_import"),
+        Row("plan_archive", "POST", f"/v1/rooms/{REF}/workspace/archive/plan", "{}", 200, "plan_archive"),
+        Row(
+            "archive_workspace",
+            "POST",
+            f"/v1/rooms/{REF}/workspace/archive",
+            json.dumps({"id": str(TURN), "confirmed": "a" * 64}),
+            422,
+            "archive_workspace",
+        ),
+        Row(
+            "restore_workspace",
+            "POST",
+            f"/v1/rooms/{REF}/workspace/restore",
+            json.dumps({"id": str(TURN)}),
+            422,
+            "restore_workspace",
+        ),
         Row("list_operations", "GET", f"/v1/operations?room={REF}&unfinished=1&limit=5", "", 200, "operations"),
         Row("show_operation", "GET", "/v1/operations/f0000000", "", 200, "show_operation"),
         Row("reconcile_hosts", "GET", "/v1/hosts", "", 200, "reconcile"),
@@ -204,6 +233,16 @@ async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
     assert [row.export for row in await client.exports.list("my room/50%")] == [export.export]
     assert await client.exports.show(str(CHANGE)) == export
     assert (await client.exports.verify(str(CHANGE))).sound
+    taken = await client.imports.take(ImportRequest(id=IMPORT, path="/é/e"))
+    assert await client.imports.inspect(str(IMPORT)) == taken
+    assert (await client.imports.confirm(str(IMPORT), ConfirmRequest(confirmed=taken.digest))).export.state == "published"
+    assert (await client.imports.restore(str(IMPORT), AdoptRequest(id=IMPORT, name="a/é"))).room.name == "a/é"
+    assert (await client.exports.plan_archive("my room/50%", ArchiveQuestion())).live
+    await client.stop("my room/50%")
+    whole = await client.exports.plan_archive("my room/50%", ArchiveQuestion())
+    gone = await client.exports.archive("my room/50%", ArchiveRequest(id=TURN, confirmed=whole.digest))
+    assert gone.export.id == TURN
+    assert (await client.exports.restore("my room/50%", RestoreRequest(id=TURN, export=str(TURN)))).export_id == TURN
     told = await client.operations.list(room="my room/50%", limit=2)
     assert (len(told.items), told.more) == (2, True)
     story = await client.operations.show(told.items[0].id)

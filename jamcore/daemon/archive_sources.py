@@ -1,0 +1,213 @@
+"""How an archive is made of what is stored and of what lives: satisfies :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+from uuid import UUID
+
+from anyio import from_thread, to_thread
+
+from jamcore.daemon.enginehouse import EngineHouse
+from jamcore.daemon.export_sources import ExportMaking
+from jamcore.daemon.hosts import HostWorkers
+from jamcore.daemon.options import DaemonOptions
+from jamcore.daemon.tree_users import SandboxUsers
+from jamcore.daemon.workspaces import KeptRoom, kept_room, move_workspace
+from jamcore.domain import layout
+from jamcore.domain.events import SessionNotice
+from jamcore.domain.keeping import ArchiveEvidence, KeptBytes
+from jamcore.domain.kept_exports import ExportMaker, ExportState, KeptExport
+from jamcore.domain.operations import ExportRetention
+from jamcore.domain.plan import Plan
+from jamcore.domain.removal import RemovalBlockedError, RemovalInspection, require_removable
+from jamcore.domain.sessions import WorkspaceState
+from jamcore.journal.steps import learned
+from jamcore.runtime.feed import RoomFeed
+from jamcore.runtime.pool import WorkerPool
+from jamcore.sandbox.places import guest_view
+from jamcore.store import Repos, Store
+from jamcore.system.files import storage_error
+from jamcore.workspace.inspection.inspect import Inspector
+from jamcore.workspace.keeping.archiving import ArchiveIntent, Seen
+from jamcore.workspace.keeping.aside import SetAside
+from jamcore.workspace.keeping.exporting import Chosen, ExportPart
+
+T = TypeVar("T")
+ARCHIVED = "workspace.archived"
+
+
+class ArchiveMaking:
+    """One object per daemon. Its exports are made as all are."""
+
+    def __init__(
+        self,
+        options: DaemonOptions,
+        *,
+        store: Store,
+        feed: RoomFeed,
+        engines: EngineHouse,
+        hosts: HostWorkers,
+        pool: WorkerPool,
+        making: ExportMaking,
+    ) -> None:
+        self._options = options
+        self._store = store
+        self._feed = feed
+        self._engines = engines
+        self._hosts = hosts
+        self._pool = pool
+        self._making = making
+        self._aside = SetAside(options.app, files=options.files)
+
+    async def evidence(self, kept: KeptRoom, retention: ExportRetention, leave_out: tuple[str, ...]) -> ArchiveEvidence:
+        """Look at everything that an archive takes away. Changes nothing."""
+        inspection = await self._look(kept)
+        exports = await self._store.read(lambda repos: repos.exports.of_workspace(kept.workspace.id))
+        going = exports if retention is ExportRetention.KEEP_LATEST else ()
+        return ArchiveEvidence(
+            workspace_id=kept.workspace.id,
+            retention=retention,
+            leave_out=leave_out,
+            inspection=inspection,
+            exports_that_go=tuple(size_of(each) for each in going if may_go(each)),
+        )
+
+    async def stand_down(self, intent: ArchiveIntent) -> None:
+        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`.
+
+        From the beginning of the action nobody brings the session up, so that after this nobody has it up. What outlived a daemon is proven
+        and stopped (SHARE-4).
+        """
+        await self._pool.leave(intent.host_id, intent.session_id)
+        await self._hosts.unsaved.require_saved(intent.host_id)
+        if not self._pool.is_up(intent.host_id):
+            async with self._pool.kept_down(intent.host_id):
+                if not self._pool.is_up(intent.host_id):
+                    await self._hosts.fence(intent.host_id)
+
+    async def inspect(self, intent: ArchiveIntent) -> Seen:
+        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+        kept = await self._kept(intent)
+        evidence = await self.evidence(kept, intent.retention, intent.leave_out)
+        evidence.require_confirmed(intent.confirmed)
+        inspection = evidence.inspection
+        require_removable(inspection, confirmed=inspection.digest, force=intent.overrides)
+        return Seen(
+            inspected=inspection.digest,
+            exports_that_go=tuple(each.id for each in evidence.exports_that_go),
+            bytes_removed=inspection.losses.bytes,
+        )
+
+    async def choose(self, part: ExportPart) -> Chosen:
+        """See :class:`~jamcore.workspace.keeping.exporting.ExportSources`."""
+        return await self._making.choose(part)
+
+    async def write(self, part: ExportPart) -> str:
+        """See :class:`~jamcore.workspace.keeping.exporting.ExportSources`."""
+        return await self._making.write(part)
+
+    async def keep(self, part: ExportPart, digest: str) -> KeptExport:
+        """See :class:`~jamcore.workspace.keeping.exporting.ExportSources`."""
+        return await self._making.keep(part, digest)
+
+    async def require_export(self, intent: ArchiveIntent) -> None:
+        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+        await self._making.verified(intent.export_id, learned(intent.digest))
+
+    async def mark(self, intent: ArchiveIntent) -> None:
+        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+        await self._store.transact(partial(_move_exports, intent.exports_that_go, ExportState.DELETING))
+
+    async def prune(self, intent: ArchiveIntent) -> None:
+        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+        for export in intent.exports_that_go:
+            await self._in_thread(partial(self._remove_export, export))
+
+    async def set_aside(self, intent: ArchiveIntent) -> None:
+        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+        found = await self._look(await self._kept(intent))
+        require_removable(found, confirmed=learned(intent.inspected), force=intent.overrides)
+        tree, aside = _places(intent)
+        await self._in_thread(lambda: self._aside.move(tree, aside))
+
+    async def is_aside(self, intent: ArchiveIntent) -> bool:
+        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+        tree, aside = _places(intent)
+        return await self._in_thread(lambda: self._aside.is_there(aside) and not self._aside.is_there(tree))
+
+    async def remove(self, intent: ArchiveIntent) -> None:
+        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+        _, aside = _places(intent)
+        await self._in_thread(lambda: self._aside.remove(aside, from_thread.check_cancelled))
+
+    async def settle(self, intent: ArchiveIntent) -> None:
+        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+        await self._store.transact(partial(_archived, intent))
+        self._feed.announce(intent.room_id)
+
+    async def give_up(self, intent: ArchiveIntent, error: Exception) -> None:
+        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+        if isinstance(error, RemovalBlockedError):
+            await self._store.transact(partial(_blocked, intent))
+
+    async def _kept(self, intent: ArchiveIntent) -> KeptRoom:
+        return await self._store.read(lambda repos: kept_room(repos, intent.session_id))
+
+    async def _look(self, kept: KeptRoom) -> RemovalInspection:
+        app, host = self._options.app, kept.host
+        users = SandboxUsers(self._hosts.ownership(self._engines.get(host.engine)).calls, host.sandbox)
+        scratch = await to_thread.run_sync(self._options.files.make_private, app / layout.CHANGES)
+        inspector = Inspector(users=users, clock=self._options.clock, scratch=scratch)
+        seen = guest_view(Plan.model_validate_json(host.plan_json), app).path(kept.workspace.guest_path)
+        return await inspector.inspect(Path(app / self._making.tree(kept)), guest_path=seen)
+
+    def _remove_export(self, export: UUID) -> None:
+        there, aside = layout.export_root(export), layout.removed_export(export)
+        if self._aside.is_there(there):
+            self._aside.move(there, aside)
+        self._aside.remove(aside, from_thread.check_cancelled)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await to_thread.run_sync(work)
+        except OSError as error:
+            raise storage_error(error) from error
+
+
+def may_go(export: KeptExport) -> bool:
+    """Whether an archive that keeps the latest export alone takes this one along: never what came from elsewhere."""
+    return export.state is ExportState.PUBLISHED and export.maker is ExportMaker.HERE
+
+
+def size_of(export: KeptExport) -> KeptBytes:
+    """Return an export as a list of what goes or stays has it."""
+    return KeptBytes(id=export.id, bytes_total=export.bytes_total)
+
+
+def _places(intent: ArchiveIntent) -> tuple[str, str]:
+    """Return where the work tree is, and where it is on its way out."""
+    return intent.what().tree, layout.archived_workspace(intent.host_id, intent.id)
+
+
+def _move_exports(exports: tuple[UUID, ...], state: ExportState, repos: Repos) -> None:
+    for export in exports:
+        repos.exports.move(export, state)
+
+
+def _archived(intent: ArchiveIntent, repos: Repos) -> None:
+    kept = kept_room(repos, intent.session_id)
+    if kept.workspace.state is WorkspaceState.ARCHIVED:
+        return
+    _move_exports(intent.exports_that_go, ExportState.DELETED, repos)
+    move_workspace(repos, kept, WorkspaceState.ARCHIVED)
+    detail = f"the workspace is archived: its files are in export {intent.export_id}, and `jam workspace restore` brings them back"
+    repos.events.append(intent.room_id, None, [SessionNotice(code=ARCHIVED, detail=detail)])
+
+
+def _blocked(intent: ArchiveIntent, repos: Repos) -> None:
+    kept = kept_room(repos, intent.session_id)
+    if kept.workspace.state is WorkspaceState.READY:
+        move_workspace(repos, kept, WorkspaceState.REMOVAL_BLOCKED)
