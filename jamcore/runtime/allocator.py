@@ -7,6 +7,7 @@ ones join it if they ask for the same (SHARE-3). Two first rooms at once: the da
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
@@ -70,6 +71,14 @@ class Allocation:
     joined: bool
 
 
+@dataclass(frozen=True, slots=True)
+class GivenIds:
+    """Ids that a new room has before it is planned: those that an export from elsewhere was given (WS-6)."""
+
+    agent_id: UUID
+    session_id: UUID
+
+
 LOOKS = 2
 """How often the agent and its shared host are read: a second time when somebody else was faster with the first room (SHARE-1)."""
 
@@ -103,13 +112,33 @@ class Allocator:
                 await self._require_place(asked, found, plan)
             allocation = self._records(asked, agent, found, session_id, plan)
             try:
-                await self._store.transact(partial(_insert, agent, allocation))
+                await self._store.transact(partial(_insert, agent, allocation, _begin_provision))
             except ConflictError as error:
                 if error.kind not in ("agent", "host"):
                     raise
                 continue  # somebody made the agent or its host in between, or archived the host: look again
             return allocation
         raise SharedHostContendedError(agent=asked.request.agent or asked.request.provider)
+
+    async def allocate_given(self, asked: Resolved, ids: GivenIds, begin: Callable[[Repos, Allocation], None]) -> Allocation:
+        """Plan and commit a new room of a new agent, with a host of its own, under given ids.
+
+        Args:
+            asked: The request; its placement is Dedicated.
+            ids: The ids.
+            begin: Keeps the intent of what fills the workspace, in the same transaction.
+
+        Raises:
+            JamError: The plan is refused; nothing was committed.
+            ConflictError: An id or the name is taken (WS-11).
+        """
+        name = f"{asked.request.provider}-{str(ids.agent_id)[-6:]}"
+        agent = Agent(id=ids.agent_id, name=name, provider=asked.request.provider, created_at=self._clock.now())
+        inputs = self._inputs(asked, agent.id, ids.session_id, ids.session_id)
+        plan = await plan_for(inputs, hooks=asked.hooks, table=asked.table, engine=asked.engine)
+        allocation = self._records(asked, agent, None, ids.session_id, plan)
+        await self._store.transact(partial(_insert, agent, allocation, begin))
+        return allocation
 
     async def _agent(self, request: RoomRequest) -> Agent:
         """Return the agent that owns the hosts: the named one, or the provider's own.
@@ -256,7 +285,11 @@ def require_same_request(room: Room, request: RoomRequest) -> None:
         raise ConflictError(kind="room", ref=str(room.id), problem="the id was used for another request")
 
 
-def _insert(agent: Agent, new: Allocation, repos: Repos) -> None:
+def _begin_provision(repos: Repos, new: Allocation) -> None:
+    begin_provision(repos, new.provision)
+
+
+def _insert(agent: Agent, new: Allocation, begin: Callable[[Repos, Allocation], None], repos: Repos) -> None:
     repos.agents.insert(agent)
     repos.rooms.insert(new.room)
     if new.joined:
@@ -270,4 +303,4 @@ def _insert(agent: Agent, new: Allocation, repos: Repos) -> None:
     if new.native is not None:
         repos.host_native.insert(new.native)
     repos.bindings.insert(Binding(id=new.provision.id, room_id=new.room.id, session_id=new.session.id, live=True))
-    begin_provision(repos, new.provision)
+    begin(repos, new)

@@ -45,6 +45,7 @@ class Provisioner:
         source: WorkspaceSource,
         subdirectories: tuple[str, ...],
         elsewhere: str | None = None,
+        without_own: bool = False,
     ) -> bool:
         """Make all directories and publish the manifest.
 
@@ -54,6 +55,7 @@ class Provisioner:
             source: Where the session's files come from.
             subdirectories: Below the provider's state root; they must exist before the sandbox does (PREP-3).
             elsewhere: Where the directories of the agent's sessions are, below the app directory, when not in the host's root (WS-14).
+            without_own: Whether the session's own directory is left to whoever brings its files (WS-6).
 
         Returns:
             False when a manifest is there that cannot be read or names somebody else: it is preserved as it is (START-3).
@@ -71,7 +73,7 @@ class Provisioner:
         for name in subdirectories:
             self._files.make_private(self._app / state / name)
         sessions = self._files.make_private(self._app / (elsewhere or f"{layout.workspace_root(host)}/sessions"))
-        if source is WorkspaceSource.MANAGED:
+        if source is WorkspaceSource.MANAGED and not without_own:
             self._make_session_directory(sessions, str(session))
         published = self._app / layout.manifest(host)
         if published.exists():
