@@ -51,9 +51,9 @@ def show_export(output: Output, view: ExportView) -> None:
     if view.problem:
         output.note(f"Its manifest cannot be shown: {view.problem}", "red")
     if view.manifest:
-        _show_listed(output, "left out", view.manifest.left_out)
-        _show_listed(output, "lost set-id bits or attributes", view.manifest.stripped)
-        _show_listed(output, "looks like a credential, and is in the export", view.manifest.credentials)
+        show_listed(output, "left out", view.manifest.left_out)
+        show_listed(output, "lost set-id bits or attributes", view.manifest.stripped)
+        show_listed(output, "looks like a credential, and is in the export", view.manifest.credentials)
 
 
 def _conversation(manifest: ExportManifest) -> str:
@@ -64,7 +64,8 @@ def _conversation(manifest: ExportManifest) -> str:
     return f"generation {found.generation} of {moment(found.created_at)}, {len(found.sessions)} {turns}"
 
 
-def _show_listed(output: Output, what: str, found: Listed) -> None:
+def show_listed(output: Output, what: str, found: Listed) -> None:
+    """Print the first paths of a list, and how many there are; nothing where there are none."""
     if not found.total:
         return
     output.line(f"{found.total} {what}:", "yellow")

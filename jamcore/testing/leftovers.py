@@ -18,7 +18,7 @@ TEMPORARY = re.compile(
     r"""(?x) ^(?:
         \..+\.[0-9a-f]{8}\.tmp        # a file on its way to its name
       | \.[0-9a-f-]{36}\.partial      # a package on its way to its name
-      | \.[0-9a-f-]{36}\.(?:removed|restoring)  # an export on its way out, a workspace on its way back
+      | \.[0-9a-f-]{36}\.(?:removed|restoring|taken)  # an export on its way out or in, a workspace on its way back
       | \.archived-.*                # a workspace on its way out
       | \.staging-.*                  # a program that is being unpacked
       | index-.*                      # a snapshot's own index
