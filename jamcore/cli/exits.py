@@ -32,8 +32,8 @@ MEANING = MappingProxyType(
         ),
         Exit.USAGE: "The command line is wrong; nothing was asked.",
         Exit.REFUSED: (
-            "Refused with a typed reason that you can act on; so is a plan of `jam checkpoint rm` or `jam workspace archive` that "
-            "something stands against."
+            "Refused with a typed reason that you can act on; so is a plan of `jam checkpoint rm`, `jam export rm`, "
+            "`jam workspace archive` or `jam host cleanup` that something stands against."
         ),
         Exit.FAULT: "Something broke in Jam or in what it relies on.",
         Exit.UNREACHABLE: "The daemon does not run, could not be started, is of another release, or did not answer.",

@@ -60,6 +60,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(("export", "ls"), "export_ls", ROOMS, "List exports"),
     Command(("export", "show"), "export_show", ROOMS, "Show what an export holds, and what it left out"),
     Command(("export", "verify"), "export_verify", ROOMS, "Read an export whole and say whether it is sound"),
+    Command(("export", "rm"), "export_rm", ROOMS, "Show what deleting an export would take away, or delete it"),
     Command(("workspace", "archive"), "workspace_archive", ROOMS, "Show what archiving a room's files would do, or do it"),
     Command(("workspace", "restore"), "workspace_restore", ROOMS, "Bring a room's archived files back"),
     Command(
@@ -97,6 +98,8 @@ COMMANDS: tuple[Command, ...] = (
     Command(("daemon", "restart"), "daemon_restart", MACHINE, "Stop the daemon and start it again, in this release"),
     Command(("daemon", "logs"), "daemon_logs", MACHINE, "Show the daemon's log"),
     Command(("host", "ls"), "host_ls", MACHINE, "List all sandboxes, and how they stand to what Jam knows"),
+    Command(("host", "capacity"), "host_capacity", MACHINE, "Show what sandboxes and exports take on the disk"),
+    Command(("host", "cleanup"), "host_cleanup", MACHINE, "Show what removing a whole sandbox would take away, or remove it"),
     Command(("host", "override"), "host_override", MACHINE, "Remove a sandbox that lost its proof of ownership; its files stay"),
     Command(("operation", "ls"), "operation_ls", MACHINE, "List what Jam did beside conversations, and what has not ended"),
     Command(("operation", "show"), "operation_show", MACHINE, "Tell an operation step by step, and what to do when it failed"),

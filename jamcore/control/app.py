@@ -8,7 +8,19 @@ from aiohttp import web
 from jamcore.control.errors import DOORKEEPER, OWNER, errors, owner, stamp
 from jamcore.control.loopback import Doorkeeper
 from jamcore.control.openapi import document
-from jamcore.control.routes import approvals, archives, changes, checkpoints, continuity, exports, hosts, operations, rooms, system
+from jamcore.control.routes import (
+    approvals,
+    archives,
+    changes,
+    checkpoints,
+    clearing,
+    continuity,
+    exports,
+    hosts,
+    operations,
+    rooms,
+    system,
+)
 from jamcore.control.routes.route import SERVICES, TEXT_BODY, AnyRoute, StreamRoute
 from jamcore.control.streams import STOPPING
 from jamcore.daemon.services import Services
@@ -22,6 +34,7 @@ ROUTES: tuple[AnyRoute, ...] = (
     *checkpoints.ROUTES,
     *continuity.ROUTES,
     *exports.ROUTES,
+    *clearing.ROUTES,
     *archives.ROUTES,
     *operations.ROUTES,
 )

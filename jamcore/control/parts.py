@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jamcore.control.approvals import ApprovalClient, Ask, Change
+from jamcore.control.clearing import ClearingClient
 from jamcore.control.exports import ExportClient
 from jamcore.control.operations import Follow, OperationClient
 from jamcore.control.removals import RemovalClient
@@ -15,6 +16,7 @@ class ClientParts:
         approvals: What agents ask to do, and the answers.
         removals: What is kept of checkpoints, and removed.
         exports: Exports of workspaces.
+        clearing: What clears the disk: whole hosts, and exports.
         operations: Journaled operations and their stories.
     """
 
@@ -22,4 +24,5 @@ class ClientParts:
         self.approvals = ApprovalClient(ask, change)
         self.removals = RemovalClient(ask, change)
         self.exports = ExportClient(ask, change)
+        self.clearing = ClearingClient(ask, change)
         self.operations = OperationClient(ask, follow)

@@ -19,12 +19,14 @@ from jamcore.daemon.approvals import Approvals
 from jamcore.daemon.change_sources import StoredSources
 from jamcore.daemon.changes import Changes
 from jamcore.daemon.checkpoints import Checkpoints
+from jamcore.daemon.clearing import Clearing, clearing
 from jamcore.daemon.continuity_resets import ContinuityResets
 from jamcore.daemon.credentials import Credentials
-from jamcore.daemon.enginehouse import EngineHouse, open_engines
+from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.host_overrides import HostOverrides
 from jamcore.daemon.hosts import HostWorkers
 from jamcore.daemon.identity import daemon_identity
+from jamcore.daemon.installed import credentials_for, load_plugins, open_installed_engines
 from jamcore.daemon.inventory import SandboxInventory
 from jamcore.daemon.journaled import Journaled, journaled
 from jamcore.daemon.keeping import Keeping, keeping
@@ -44,7 +46,6 @@ from jamcore.daemon.startup import start_up
 from jamcore.daemon.system import SystemStatus
 from jamcore.domain import layout
 from jamcore.domain.ids import DaemonId
-from jamcore.engines.registry import EngineRegistry
 from jamcore.plugins.manager import ProviderManager
 from jamcore.runs.change_action import change_action
 from jamcore.runs.change_request import ChangeBuilder
@@ -54,6 +55,7 @@ from jamcore.runtime.gate import StopGate
 from jamcore.runtime.pool import WorkerPool, worker_pool
 from jamcore.runtime.provision import SessionProvisioner
 from jamcore.runtime.worktree import WorkTrees
+from jamcore.sandbox.cleanup import KIND as CLEANUP
 from jamcore.sandbox.records import OwnerRecords
 from jamcore.sandbox.toolchain import Toolchains
 from jamcore.store import Store, open_store
@@ -97,6 +99,7 @@ class _Work:
     changes: Changes
     reviews: Reviews
     removals: Removals
+    clearing: Clearing
     keeping: Keeping
     runs: Runs
 
@@ -135,6 +138,9 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             inventory=inventory,
             checkpoints=Checkpoints(options.app, store=base.store, files=options.files),
             removals=work.removals,
+            cleanups=work.clearing.cleanups,
+            export_deletions=work.clearing.deletions,
+            capacity=work.clearing.capacity,
             exports=work.keeping.exports,
             archives=work.keeping.archives,
             restores=work.keeping.restores,
@@ -152,7 +158,7 @@ async def _lay_foundations(stack: AsyncExitStack, options: DaemonOptions) -> _Fo
             daemon_id=identity,
         )
     )
-    plugins = await _plugins(options)
+    plugins = await load_plugins(options)
     parts = journaled(store, options.crash)
     provisioner = SessionProvisioner(
         store=store, layout=Provisioner(options.app, files=options.files), runner=parts.runner, ids=options.ids
@@ -162,8 +168,8 @@ async def _lay_foundations(stack: AsyncExitStack, options: DaemonOptions) -> _Fo
         identity=identity,
         store=store,
         plugins=plugins,
-        engines=await _open_engines(stack, options),
-        credentials=_credentials(options, plugins),
+        engines=await open_installed_engines(stack, options),
+        credentials=credentials_for(options, plugins),
         toolchains=Toolchains(options.app, files=options.files, wheel_directory=options.wheel_directory),
         feed=RoomFeed(store),
         work_trees=WorkTrees(app=options.app, files=options.files),
@@ -263,6 +269,7 @@ def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: 
         changes=changes,
         reviews=Reviews(options, store=store, feed=base.feed, runner=runner, actions=actions, rooms=rooms),
         removals=_removals(options, base, live, journaled),
+        clearing=_clearing(options, base, live),
         keeping=_keeping(options, base, live),
         runs=Runs(store=store, rooms=rooms, changes=changes, feed=base.feed, tasks=live.tasks),
     )
@@ -322,6 +329,20 @@ def _keeping(options: DaemonOptions, base: _Foundations, live: _Living) -> Keepi
     )
 
 
+def _clearing(options: DaemonOptions, base: _Foundations, live: _Living) -> Clearing:
+    return clearing(
+        options,
+        store=base.store,
+        feed=base.feed,
+        engines=base.engines,
+        hosts=live.hosts,
+        pool=live.pool,
+        gate=live.gate,
+        runner=base.journaled.runner,
+        actions=base.journaled.actions,
+    )
+
+
 def _recovery(options: DaemonOptions, base: _Foundations, live: _Living, journaled: Journaled, work: _Work) -> Recovery:
     return Recovery(
         options,
@@ -329,46 +350,14 @@ def _recovery(options: DaemonOptions, base: _Foundations, live: _Living, journal
         engines=base.engines,
         hosts=live.hosts,
         runs=work.runs,
+        cleanups=partial(journaled.actions.replay, journaled.journal, journaled.runner, only=CLEANUP),
         deletions=partial(journaled.actions.replay, journaled.journal, journaled.runner, only=DELETION),
         resets=partial(journaled.actions.replay, journaled.journal, journaled.runner, only=RESET),
-        unfinished=partial(journaled.actions.replay, journaled.journal, journaled.runner, but=(DELETION, RESET)),
+        unfinished=partial(journaled.actions.replay, journaled.journal, journaled.runner, but=(CLEANUP, DELETION, RESET)),
     )
-
-
-async def _plugins(options: DaemonOptions) -> ProviderManager:
-    """Load every installed provider plugin; one that cannot be loaded is reported, not fatal."""
-    plugins = ProviderManager()
-    await plugins.load(blocked=options.blocked_plugins)
-    return plugins
-
-
-def _credentials(options: DaemonOptions, plugins: ProviderManager) -> Credentials:
-    """Return the daemon's secrets, told what every loaded plugin needs."""
-    credentials = Credentials(options.app, files=options.files, environment=options.environment)
-    for name in plugins.names():
-        if spec := plugins.provider(name).description.credential:
-            credentials.know(spec)
-    return credentials
 
 
 async def _end_at_once(status: SystemStatus, pool: WorkerPool) -> None:
     """Begin the end of all work when the stop is asked for, not when the last client has had its answer (START-4)."""
     await status.stopped()
     await pool.stop_all()
-
-
-async def _open_engines(stack: AsyncExitStack, options: DaemonOptions) -> EngineHouse:
-    """Open every installed engine, each with private directories of its own."""
-    registry = EngineRegistry()
-    await registry.load(blocked=options.blocked_plugins)
-    return await open_engines(
-        stack,
-        registry,
-        options.app,
-        files=options.files,
-        preferred=options.engine,
-        sandboxing=options.sandboxing,
-        probe_within_s=options.limits.read_s,
-        host=options.engine_host,
-        storage_volume=options.storage_volume,
-    )

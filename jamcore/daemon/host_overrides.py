@@ -59,7 +59,7 @@ class HostOverrides:
 
     async def inspect_override(self, ref: str) -> OverrideView:
         """Return the evidence, and whether an override is needed at all."""
-        host = await self._store.read(partial(_host, ref))
+        host = await self._store.read(partial(find_host, ref))
         rooms = await self._store.read(lambda repos: tuple(repos.rooms.get(room).name for room in _rooms(repos, host.id)))
         evidence = await self._inspect(host)
         ownership, owner = self._proofs(host)
@@ -85,7 +85,7 @@ class HostOverrides:
             OwnershipMismatchError, MarkerUnreadableError: The marker does not prove whose it is.
             EngineUnknownError: It cannot be said what is there.
         """
-        host = await self._store.read(partial(_host, ref))
+        host = await self._store.read(partial(find_host, ref))
         intent = OverrideIntent(
             id=request.id, host_id=host.id, sandbox=host.sandbox, confirmed=request.confirmed, discard_work=request.discard_work
         )
@@ -121,7 +121,7 @@ class HostOverrides:
         return self._ownership(self._engines.get(host.engine)), Plan.model_validate_json(host.plan_json).owner
 
 
-def _host(ref: str, repos: Repos) -> RuntimeHost:
+def find_host(ref: str, repos: Repos) -> RuntimeHost:
     """Find a host by its sandbox's name, its own id, or a room on it."""
     for host in repos.hosts.list():
         if ref in (host.sandbox, str(host.id)):

@@ -16,6 +16,7 @@ from jamcore.continuity.resuming.observe import Observer
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.options import DaemonOptions
+from jamcore.daemon.removed_hosts import require_there
 from jamcore.daemon.workspaces import kept_room, require_usable
 from jamcore.domain import layout
 from jamcore.domain.cells import Ability, Placement
@@ -258,6 +259,7 @@ def _rows(host: UUID, session: UUID, repos: Repos) -> tuple[RuntimeHost, Runtime
     stored, binding = repos.hosts.get(host), repos.bindings.of_session(session)
     if not binding.live:
         raise ConflictError(kind="session", ref=str(session), problem="its room began a new conversation meanwhile: say it again")
+    require_there(repos, stored)
     room = repos.rooms.get(binding.room_id)
     if repos.continuity_resets.of_source(host) is not None:
         raise ResetUnfinishedError(host=stored.sandbox, room=room.name)

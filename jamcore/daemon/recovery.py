@@ -32,6 +32,7 @@ class Recovery:
         engines: EngineHouse,
         hosts: HostWorkers,
         runs: Runs,
+        cleanups: Callable[[], Awaitable[Problems]],
         deletions: Callable[[], Awaitable[Problems]],
         resets: Callable[[], Awaitable[Problems]],
         unfinished: Callable[[], Awaitable[Problems]],
@@ -41,6 +42,7 @@ class Recovery:
         self._engines = engines
         self._hosts = hosts
         self._runs = runs
+        self._cleanups = cleanups
         self._deletions = deletions
         self._resets = resets
         self._unfinished = unfinished
@@ -49,6 +51,7 @@ class Recovery:
         """Return the steps in their order."""
         bodies = (
             self._clean_ups,
+            self._cleanups,
             self._left_hosts,
             self._publications,
             self._interrupted_writes,

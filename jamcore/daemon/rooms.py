@@ -11,6 +11,7 @@ from uuid import UUID
 import anyio
 
 from jamcore.daemon.last_checkpoints import LastCheckpoints
+from jamcore.daemon.removed_hosts import require_there
 from jamcore.daemon.resolve import Resolver
 from jamcore.daemon.views import BoundRoom, RoomRecords, bound_room, readable_rooms, room_records
 from jamcore.domain.errors import InvalidInputError, RefusalError
@@ -187,6 +188,7 @@ class Rooms:
         """Return the room's live worker, bringing it up first when there is none."""
         if worker := self._pool.get(records.host.id, records.session.id):
             return worker
+        await self._store.read(lambda repos: require_there(repos, records.host))
         await self._provisioner.require_ready(records.workspace)
         return await self._pool.start(records.host.id, records.session.id)
 

@@ -10,9 +10,12 @@ from uuid import UUID
 
 from jamcore.daemon.operation_service import OperationService
 from jamcore.domain.approvals import Approval, ApprovalRule, ApprovalState, DecisionRequest
+from jamcore.domain.capacity import CapacityReport
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
+from jamcore.domain.cleanup_plans import CleanupPlan, CleanupQuestion, CleanupRequest, CleanupResult
 from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.events import RoomEvent
+from jamcore.domain.export_deletions import ExportDeletionPlan, ExportDeletionRequest, ExportDeletionResult
 from jamcore.domain.keeping import (
     ArchivePlan,
     ArchiveQuestion,
@@ -279,6 +282,33 @@ class RestoreService(Protocol):
         """Bring a room's workspace back from an export of it. An exact retry returns the same."""
 
 
+class CleanupService(Protocol):
+    """Clean-ups of whole hosts, on a person's word; ``ref`` is as for :class:`HostService` (WS-8)."""
+
+    async def plan(self, ref: str, question: CleanupQuestion) -> CleanupPlan:
+        """Return what a clean-up would take away, and everything that stands against it. Changes nothing."""
+
+    async def clean_up(self, ref: str, request: CleanupRequest) -> CleanupResult:
+        """Remove the sandbox, then the host's directory, if all is what was confirmed. An exact retry returns the same."""
+
+
+class ExportDeletionService(Protocol):
+    """Deletions of exports, on a person's word (WS-7)."""
+
+    async def plan(self, ref: str) -> ExportDeletionPlan:
+        """Return what a deletion would take away, and what stands against it. Changes nothing."""
+
+    async def delete(self, ref: str, request: ExportDeletionRequest) -> ExportDeletionResult:
+        """Delete the payload, if all is what was confirmed. An exact retry returns the same."""
+
+
+class CapacityService(Protocol):
+    """What takes room on the disk."""
+
+    async def report(self) -> CapacityReport:
+        """Look at it now, within bounds. Read-only: what it advises is nobody's authority to remove anything (REAP-3)."""
+
+
 class InventoryService(Protocol):
     """All sandboxes and markers of this app directory."""
 
@@ -299,6 +329,9 @@ class Services:
     inventory: InventoryService
     checkpoints: CheckpointService
     removals: RemovalService
+    cleanups: CleanupService
+    export_deletions: ExportDeletionService
+    capacity: CapacityService
     exports: ExportService
     archives: ArchiveService
     restores: RestoreService

@@ -41,6 +41,7 @@ class StartStep:
 
 ORDER = (
     "pending sandbox clean-ups",
+    "host clean-ups",
     "hosts left by the last daemon",
     "checkpoint publications",
     "files of interrupted writes",

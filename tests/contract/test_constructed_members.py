@@ -24,13 +24,8 @@ SETS = frozenset({"frozenset", "set", "TransitionTable"})
 
 LATER = MappingProxyType(
     {
-        "CleanupStage.PREPARED": "WS-8",
-        "CleanupStage.ROOT_REMOVED": "WS-8",
-        "CleanupStage.SANDBOX_REMOVED": "WS-8",
-        "CleanupStage.SUCCEEDED": "WS-8",
         "ExportMaker.ELSEWHERE": "WS-6",
         "ExportState.QUARANTINED": "WS-6",
-        "HostState.REMOVED": "WS-8",
         "OnRestart.MARK_INTERRUPTED": "REPO-5",
         "OperationState.CANCELLED": "REPO-2",
         "WorkspaceState.PLANNED": "REPO-8",

@@ -11,9 +11,11 @@ from sqlalchemy import insert, select, update
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.host_cleanups import CLEANUP, CleanupStage, HostCleanup
 from jamcore.domain.kept_exports import EXPORT, ExportState, IdMapping, KeptExport
+from jamcore.domain.operations import OperationState
 from jamcore.store.repos.base import Repository, read_row
 from jamcore.store.repos.rooms import find_by_ref
 from jamcore.store.tables.exports import EXPORT_IDS, EXPORTS, HOST_CLEANUPS
+from jamcore.store.tables.operations import OPERATIONS
 
 _SAME = tuple(name for name in KeptExport.model_fields if name not in ("state", "created_at", "verified_at", "deleted_at"))
 
@@ -111,13 +113,23 @@ class HostCleanups(Repository):
     def prepare(self, cleanup: HostCleanup) -> HostCleanup:
         """Keep one that is about to begin; the same again is fine.
 
+        One that was prepared and given up before anything was gone is taken over by the next clean-up of the host.
+
         Raises:
             ConflictError: The id was used for another, or the host has one that has not ended.
         """
         values = cleanup.model_dump() | {"stage": cleanup.stage.value} | self._ownership()
         same = ("host_id", "confirmed", "sandbox_absent", "planned_bytes", "retained_bytes")
+        self._take_over(cleanup, values)
         self._insert_once(cleanup.id, values, compare=same, taken="another clean-up of the host has not ended")
         return self.get(cleanup.id)
+
+    def _take_over(self, cleanup: HostCleanup, values: dict[str, Any]) -> None:
+        """Put a new clean-up in the place of one that was given up before anything was gone: its operation keeps the story."""
+        ended = select(OPERATIONS.c.id).where(OPERATIONS.c.state == OperationState.FAILED.value)
+        given_up = [HOST_CLEANUPS.c.stage == CleanupStage.PREPARED.value, HOST_CLEANUPS.c.id.in_(ended)]
+        of_host = [HOST_CLEANUPS.c.host_id == cleanup.host_id, HOST_CLEANUPS.c.id != cleanup.id, *self._fence()]
+        self._connection.execute(update(HOST_CLEANUPS).where(*of_host, *given_up).values(**values))
 
     def get(self, identifier: UUID) -> HostCleanup:
         """Return a clean-up."""
@@ -127,6 +139,13 @@ class HostCleanups(Repository):
         """Return all of a host, newest first."""
         rows = self._rows(HOST_CLEANUPS.c.host_id == host, order=[HOST_CLEANUPS.c.prepared_at.desc(), HOST_CLEANUPS.c.id.desc()])
         return tuple(read_row(HostCleanup, row) for row in rows)
+
+    def unfinished(self, host: UUID) -> HostCleanup | None:
+        """Return the clean-up of a host that is under way, or was cut; one that was given up before anything was gone is none."""
+        going_on = [OPERATIONS.c.id == HOST_CLEANUPS.c.id, OPERATIONS.c.state != OperationState.FAILED.value]
+        there = select(OPERATIONS.c.id).where(*going_on).exists()
+        row = self._one(HOST_CLEANUPS.c.host_id == host, HOST_CLEANUPS.c.stage != CleanupStage.SUCCEEDED.value, there)
+        return None if row is None else read_row(HostCleanup, row)
 
     def advance(self, identifier: UUID, new: CleanupStage, *, removed_bytes: int | None = None) -> HostCleanup:
         """Move to the next stage; one that is there already stays.

@@ -22,6 +22,7 @@ from jamcore.testing.fake_daemon.approvals import FakeApprovals
 from jamcore.testing.fake_daemon.archives import FakeArchives
 from jamcore.testing.fake_daemon.changes import FakeChanges, FakeReviews, FakeRuns
 from jamcore.testing.fake_daemon.checkpoints import FakeCheckpoints
+from jamcore.testing.fake_daemon.clearing import FakeCapacity, FakeCleanups, FakeExportDeletions
 from jamcore.testing.fake_daemon.continuity import FakeContinuity
 from jamcore.testing.fake_daemon.exports import FakeExports
 from jamcore.testing.fake_daemon.operations import FakeOperations
@@ -47,6 +48,9 @@ def services_of(fake: FakeServices) -> Services:
         inventory=FakeInventory(fake),
         checkpoints=FakeCheckpoints(fake),
         removals=FakeRemovals(fake),
+        cleanups=FakeCleanups(fake),
+        export_deletions=FakeExportDeletions(fake),
+        capacity=FakeCapacity(fake),
         exports=FakeExports(fake),
         archives=FakeArchives(fake),
         restores=FakeArchives(fake),

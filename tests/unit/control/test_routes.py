@@ -12,6 +12,8 @@ from jamcore.control.app import ROUTES
 from jamcore.control.routes import approvals
 from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.changes import Verdict
+from jamcore.domain.cleanup_plans import CleanupQuestion, CleanupRequest
+from jamcore.domain.export_deletions import ExportDeletionRequest
 from jamcore.domain.imports import AdoptRequest, ConfirmRequest, ImportRequest
 from jamcore.domain.keeping import ArchiveQuestion, ArchiveRequest, RestoreRequest, RoomExportRequest
 from jamcore.domain.requests import AcceptRequest, OverrideRequest, RejectRequest, RoomRequest, RunRequest, TurnRequest
@@ -139,6 +141,25 @@ def rows() -> tuple[Row, ...]:
             "confirm_import",
         ),
         Row("restore_import", "POST", f"/v1/imports/{IMPORT}/restore", json.dumps({"id": str(TURN)}), 422, "restore_import"),
+        Row("capacity", "GET", "/v1/capacity", "", 200, "capacity"),
+        Row("plan_host_cleanup", "POST", f"/v1/hosts/{REF}/cleanup/plan", "{}", 200, "plan_cleanup"),
+        Row(
+            "clean_up_host",
+            "POST",
+            f"/v1/hosts/{REF}/cleanup",
+            json.dumps({"id": str(TURN), "confirmed": "a" * 64}),
+            422,
+            "clean_up",
+        ),
+        Row("plan_export_deletion", "POST", f"/v1/exports/{CHANGE}/deletion/plan", "", 200, "plan_deletion"),
+        Row(
+            "delete_export",
+            "POST",
+            f"/v1/exports/{CHANGE}/deletion",
+            json.dumps({"id": str(TURN), "confirmed": "a" * 64}),
+            422,
+            "delete_export",
+        ),
         Row("plan_archive", "POST", f"/v1/rooms/{REF}/workspace/archive/plan", "{}", 200, "plan_archive"),
         Row(
             "archive_workspace",
@@ -243,6 +264,13 @@ async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
     gone = await client.exports.archive("my room/50%", ArchiveRequest(id=TURN, confirmed=whole.digest))
     assert gone.export.id == TURN
     assert (await client.exports.restore("my room/50%", RestoreRequest(id=TURN, export=str(TURN)))).export_id == TURN
+    assert (await client.clearing.capacity()).hosts[0].rooms
+    going = await client.clearing.plan_deletion(str(TURN))
+    deletion = ExportDeletionRequest(id=TURN, confirmed=going.digest, lose_workspace=True)
+    assert (await client.clearing.delete_export(str(TURN), deletion)).bytes_freed == going.evidence.bytes_freed
+    cleanup = await client.clearing.plan_cleanup("my room/50%", CleanupQuestion())
+    cleared = await client.clearing.clean_up("my room/50%", CleanupRequest(id=TURN, confirmed=cleanup.digest))
+    assert cleared.cleanup.removed_bytes == cleanup.planned_bytes
     told = await client.operations.list(room="my room/50%", limit=2)
     assert (len(told.items), told.more) == (2, True)
     story = await client.operations.show(told.items[0].id)
