@@ -60,6 +60,11 @@ COMMANDS: tuple[Command, ...] = (
     Command(("export", "ls"), "export_ls", ROOMS, "List exports"),
     Command(("export", "show"), "export_show", ROOMS, "Show what an export holds, and what it left out"),
     Command(("export", "verify"), "export_verify", ROOMS, "Read an export whole and say whether it is sound"),
+    Command(("export", "import"), "export_import", ROOMS, "Take in an export that was made on another machine"),
+    Command(
+        ("export", "confirm"), "export_confirm", ROOMS, "Show what there is to confirm of an export from elsewhere, or confirm it"
+    ),
+    Command(("export", "restore"), "export_restore", ROOMS, "Make a room of a confirmed export from elsewhere"),
     Command(("export", "rm"), "export_rm", ROOMS, "Show what deleting an export would take away, or delete it"),
     Command(("workspace", "archive"), "workspace_archive", ROOMS, "Show what archiving a room's files would do, or do it"),
     Command(("workspace", "restore"), "workspace_restore", ROOMS, "Bring a room's archived files back"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jamcore.control.approvals import ApprovalClient, Ask, Change
 from jamcore.control.clearing import ClearingClient
 from jamcore.control.exports import ExportClient
+from jamcore.control.imports import ImportClient
 from jamcore.control.operations import Follow, OperationClient
 from jamcore.control.removals import RemovalClient
 
@@ -16,6 +17,7 @@ class ClientParts:
         approvals: What agents ask to do, and the answers.
         removals: What is kept of checkpoints, and removed.
         exports: Exports of workspaces.
+        imports: Exports that were made elsewhere.
         clearing: What clears the disk: whole hosts, and exports.
         operations: Journaled operations and their stories.
     """
@@ -24,5 +26,6 @@ class ClientParts:
         self.approvals = ApprovalClient(ask, change)
         self.removals = RemovalClient(ask, change)
         self.exports = ExportClient(ask, change)
+        self.imports = ImportClient(change)
         self.clearing = ClearingClient(ask, change)
         self.operations = OperationClient(ask, follow)

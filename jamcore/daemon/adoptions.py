@@ -45,6 +45,7 @@ from jamcore.workspace.provision import HostManifest, Provisioner
 
 T = TypeVar("T")
 ADOPTED = "workspace.adopted"
+NOT_ADOPTED = "workspace.not_adopted"
 _NOT_WHAT_WAS_CONFIRMED = (ExportDamagedError, TreeChangedError, CheckpointImportRefusedError, ConflictError, NotFoundError)
 
 
@@ -180,8 +181,8 @@ class Adoptions:
 
     async def give_up(self, intent: AdoptIntent, error: Exception) -> None:
         """See :class:`~jamcore.workspace.keeping.adopting.AdoptSources`."""
-        del error
-        await self._store.transact(partial(_given_up, intent))
+        await self._store.transact(partial(_given_up, intent, str(error)))
+        self._feed.announce(intent.room_id)
 
     # ---------------------------------------------------------------------------------------------------------------- inside
 
@@ -274,9 +275,11 @@ def _settled(intent: AdoptIntent, repos: Repos) -> None:
     repos.events.append(intent.room_id, None, [SessionNotice(code=ADOPTED, detail=detail)])
 
 
-def _given_up(intent: AdoptIntent, repos: Repos) -> None:
+def _given_up(intent: AdoptIntent, problem: str, repos: Repos) -> None:
     kept = kept_room(repos, intent.session_id)
     if kept.workspace.state is WorkspaceState.PROVISIONING:
         move_workspace(repos, kept, WorkspaceState.NEEDS_RECONCILIATION)
+        detail = f"its files never came: export {intent.export_id} is not what was confirmed ({problem}); import it once more"
+        repos.events.append(intent.room_id, None, [SessionNotice(code=NOT_ADOPTED, detail=detail)])
     if kept.host.state is HostState.PROVISIONING:
         repos.hosts.move(kept.host.id, HostState.PARKED)

@@ -16,6 +16,7 @@ from jamcore.domain.cleanup_plans import CleanupPlan, CleanupQuestion, CleanupRe
 from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.events import RoomEvent
 from jamcore.domain.export_deletions import ExportDeletionPlan, ExportDeletionRequest, ExportDeletionResult
+from jamcore.domain.imports import AdoptRequest, ConfirmRequest, ImportRequest, ImportView
 from jamcore.domain.keeping import (
     ArchivePlan,
     ArchiveQuestion,
@@ -302,6 +303,26 @@ class ExportDeletionService(Protocol):
         """Delete the payload, if all is what was confirmed. An exact retry returns the same."""
 
 
+class ImportService(Protocol):
+    """Exports that were made elsewhere: nothing of one is used before a person confirms it (WS-6)."""
+
+    async def take(self, request: ImportRequest) -> ImportView:
+        """Take one in, quarantined. An exact retry returns the same."""
+
+    async def inspect(self, ref: str) -> ImportView:
+        """Read one whole and return what there is to confirm. Changes nothing."""
+
+    async def confirm(self, ref: str, request: ConfirmRequest) -> ImportView:
+        """Let one be restored, if all is what was confirmed."""
+
+
+class AdoptionService(Protocol):
+    """Rooms of exports that were made elsewhere (WS-6, CONT-1)."""
+
+    async def restore(self, ref: str, request: AdoptRequest) -> RoomView:
+        """Make a new, parked room of a confirmed export. An exact retry returns the same."""
+
+
 class CapacityService(Protocol):
     """What takes room on the disk."""
 
@@ -333,6 +354,8 @@ class Services:
     export_deletions: ExportDeletionService
     capacity: CapacityService
     exports: ExportService
+    imports: ImportService
+    adoptions: AdoptionService
     archives: ArchiveService
     restores: RestoreService
     operations: OperationService

@@ -24,8 +24,6 @@ SETS = frozenset({"frozenset", "set", "TransitionTable"})
 
 LATER = MappingProxyType(
     {
-        "ExportMaker.ELSEWHERE": "WS-6",
-        "ExportState.QUARANTINED": "WS-6",
         "OnRestart.MARK_INTERRUPTED": "REPO-5",
         "OperationState.CANCELLED": "REPO-2",
         "WorkspaceState.PLANNED": "REPO-8",

@@ -77,6 +77,21 @@ class Exports(Repository):
         values: dict[str, Any] = {"deleted_at": self._context.now} if new is ExportState.DELETED else {}
         return read_row(KeptExport, self._move(identifier, EXPORT, new, values, fenced=True))
 
+    def adopt(self, identifier: UUID, *, agent: UUID, session: UUID, room: UUID) -> KeptExport:
+        """Note whose an export from elsewhere became here: once, and for ever.
+
+        It is none of that session's workspace or host: it holds nothing of what is done there, and stands for neither when they go.
+
+        Raises:
+            ConflictError: It became a room already, or may not become one.
+        """
+        free = [EXPORTS.c.session_id.is_(None), EXPORTS.c.state == ExportState.PUBLISHED.value, *self._fence()]
+        owner = {"agent_id": agent, "session_id": session, "room_id": room}
+        if self._connection.execute(update(EXPORTS).where(EXPORTS.c.id == identifier, *free).values(**owner)).rowcount != 1:
+            self._require_ours(self._need(self._by_id(identifier), identifier), identifier)
+            raise ConflictError(kind=self.kind, ref=str(identifier), problem="it became a room already, or is not confirmed")
+        return self.get(identifier)
+
     def verified(self, identifier: UUID, at: datetime) -> None:
         """Note when it was last read whole and found sound."""
         self._connection.execute(update(EXPORTS).where(EXPORTS.c.id == identifier, *self._fence()).values(verified_at=at))

@@ -25,6 +25,7 @@ from jamcore.testing.fake_daemon.checkpoints import FakeCheckpoints
 from jamcore.testing.fake_daemon.clearing import FakeCapacity, FakeCleanups, FakeExportDeletions
 from jamcore.testing.fake_daemon.continuity import FakeContinuity
 from jamcore.testing.fake_daemon.exports import FakeExports
+from jamcore.testing.fake_daemon.imports import FakeImports
 from jamcore.testing.fake_daemon.operations import FakeOperations
 from jamcore.testing.fake_daemon.records import (
     AT,
@@ -52,6 +53,8 @@ def services_of(fake: FakeServices) -> Services:
         export_deletions=FakeExportDeletions(fake),
         capacity=FakeCapacity(fake),
         exports=FakeExports(fake),
+        imports=FakeImports(fake),
+        adoptions=FakeImports(fake),
         archives=FakeArchives(fake),
         restores=FakeArchives(fake),
         operations=FakeOperations(fake),

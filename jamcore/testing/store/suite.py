@@ -20,6 +20,7 @@ import pytest
 from jamcore.testing.store.constraints import ConstraintTests
 from jamcore.testing.store.content import ContentTests
 from jamcore.testing.store.fences import FenceTests
+from jamcore.testing.store.imports import ImportTests
 from jamcore.testing.store.lives import LifeTests
 from jamcore.testing.store.machines import MachineTests
 from jamcore.testing.store.operations import OperationTests
@@ -39,6 +40,7 @@ class StoreSuite(
     RetryTests,
     MachineTests,
     OperationTests,
+    ImportTests,
     ConstraintTests,
     TransactionTests,
     FenceTests,
