@@ -22,7 +22,6 @@ from jamcore.daemon.checkpoints import Checkpoints
 from jamcore.daemon.clearing import Clearing, clearing
 from jamcore.daemon.continuity_resets import ContinuityResets
 from jamcore.daemon.credentials import Credentials
-from jamcore.daemon.elsewhere import Elsewhere, elsewhere
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.host_overrides import HostOverrides
 from jamcore.daemon.hosts import HostWorkers
@@ -34,6 +33,7 @@ from jamcore.daemon.keeping import Keeping, keeping
 from jamcore.daemon.last_checkpoints import LastCheckpoints
 from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.providers import Providers
+from jamcore.daemon.reconciling import Places, places, reconcile_workspaces
 from jamcore.daemon.recovery import Recovery
 from jamcore.daemon.removals import Removals
 from jamcore.daemon.reset_files import ResetFiles
@@ -54,14 +54,12 @@ from jamcore.runtime.allocator import Allocator
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.gate import StopGate
 from jamcore.runtime.pool import WorkerPool, worker_pool
-from jamcore.runtime.provision import SessionProvisioner
 from jamcore.runtime.worktree import WorkTrees
 from jamcore.sandbox.cleanup import KIND as CLEANUP
 from jamcore.sandbox.records import OwnerRecords
 from jamcore.sandbox.toolchain import Toolchains
 from jamcore.store import Store, open_store
 from jamcore.system.tasks import owned_tasks
-from jamcore.workspace.provision import Provisioner
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ class _Foundations:
     toolchains: Toolchains
     feed: RoomFeed
     work_trees: WorkTrees
-    provisioner: SessionProvisioner
+    places: Places
     journaled: Journaled
 
 
@@ -102,7 +100,6 @@ class _Work:
     removals: Removals
     clearing: Clearing
     keeping: Keeping
-    elsewhere: Elsewhere
     runs: Runs
 
 
@@ -144,8 +141,6 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             export_deletions=work.clearing.deletions,
             capacity=work.clearing.capacity,
             exports=work.keeping.exports,
-            imports=work.elsewhere.imports,
-            adoptions=work.elsewhere.adoptions,
             archives=work.keeping.archives,
             restores=work.keeping.restores,
         )
@@ -164,10 +159,7 @@ async def _lay_foundations(stack: AsyncExitStack, options: DaemonOptions) -> _Fo
     )
     plugins = await load_plugins(options)
     parts = journaled(store, options.crash)
-    provisioner = SessionProvisioner(
-        store=store, layout=Provisioner(options.app, files=options.files), runner=parts.runner, ids=options.ids
-    )
-    parts.actions.register(provisioner.action)
+    feed = RoomFeed(store)
     return _Foundations(
         identity=identity,
         store=store,
@@ -175,9 +167,9 @@ async def _lay_foundations(stack: AsyncExitStack, options: DaemonOptions) -> _Fo
         engines=await open_installed_engines(stack, options),
         credentials=credentials_for(options, plugins),
         toolchains=Toolchains(options.app, files=options.files, wheel_directory=options.wheel_directory),
-        feed=RoomFeed(store),
+        feed=feed,
         work_trees=WorkTrees(app=options.app, files=options.files),
-        provisioner=provisioner,
+        places=places(options, store, feed, parts),
         journaled=parts,
     )
 
@@ -226,8 +218,8 @@ def _status(
     )
 
 
-def _resolver(options: DaemonOptions, base: _Foundations) -> Resolver:
-    return Resolver(
+def _rooms(options: DaemonOptions, base: _Foundations, live: _Living) -> Rooms:
+    resolver = Resolver(
         plugins=base.plugins,
         engines=base.engines,
         toolchains=base.toolchains,
@@ -235,18 +227,15 @@ def _resolver(options: DaemonOptions, base: _Foundations) -> Resolver:
         app=options.app,
         resources=options.resources,
     )
-
-
-def _rooms(options: DaemonOptions, base: _Foundations, live: _Living) -> Rooms:
     return Rooms(
         store=base.store,
         feed=base.feed,
         pool=live.pool,
         leases=live.hosts.leases,
         last=LastCheckpoints(store=base.store, feed=base.feed, hosts=live.hosts, pool=live.pool, gate=live.gate),
-        resolver=_resolver(options, base),
+        resolver=resolver,
         allocator=Allocator(store=base.store, clock=options.clock, ids=options.ids),
-        provisioner=base.provisioner,
+        provisioner=base.places.provisioner,
         clock=options.clock,
         gate=live.gate,
     )
@@ -269,7 +258,6 @@ def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: 
         actions=actions,
     )
     changes = Changes(options.app, store=store, runner=runner, action=action, sources=sources, gate=live.gate)
-    kept = _keeping(options, base, live)
     return _Work(
         rooms=rooms,
         overrides=overrides,
@@ -278,8 +266,7 @@ def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: 
         reviews=Reviews(options, store=store, feed=base.feed, runner=runner, actions=actions, rooms=rooms),
         removals=_removals(options, base, live, journaled),
         clearing=_clearing(options, base, live),
-        keeping=kept,
-        elsewhere=_elsewhere(options, base, live, kept, rooms),
+        keeping=_keeping(options, base, live),
         runs=Runs(store=store, rooms=rooms, changes=changes, feed=base.feed, tasks=live.tasks),
     )
 
@@ -299,7 +286,7 @@ def _resets(options: DaemonOptions, base: _Foundations, live: _Living, journaled
         engines=base.engines,
         hosts=live.hosts,
         rooms=rooms,
-        provisioner=base.provisioner,
+        provisioner=base.places.provisioner,
         planner=planner,
         files=ResetFiles(options.app, store=base.store, engines=base.engines, files=options.files),
         kept_down=live.pool.kept_down,
@@ -319,23 +306,6 @@ def _removals(options: DaemonOptions, base: _Foundations, live: _Living, journal
         gate=live.gate,
         runner=journaled.runner,
         actions=journaled.actions,
-    )
-
-
-def _elsewhere(options: DaemonOptions, base: _Foundations, live: _Living, kept: Keeping, rooms: Rooms) -> Elsewhere:
-    return elsewhere(
-        options,
-        store=base.store,
-        feed=base.feed,
-        plugins=base.plugins,
-        hosts=live.hosts,
-        pool=live.pool,
-        making=kept.making,
-        resolver=_resolver(options, base),
-        rooms=rooms,
-        gate=live.gate,
-        runner=base.journaled.runner,
-        actions=base.journaled.actions,
     )
 
 
@@ -379,7 +349,11 @@ def _recovery(options: DaemonOptions, base: _Foundations, live: _Living, journal
         cleanups=partial(journaled.actions.replay, journaled.journal, journaled.runner, only=CLEANUP),
         deletions=partial(journaled.actions.replay, journaled.journal, journaled.runner, only=DELETION),
         resets=partial(journaled.actions.replay, journaled.journal, journaled.runner, only=RESET),
-        unfinished=partial(journaled.actions.replay, journaled.journal, journaled.runner, but=(CLEANUP, DELETION, RESET)),
+        unfinished=partial(
+            reconcile_workspaces,
+            partial(journaled.actions.replay, journaled.journal, journaled.runner, but=(CLEANUP, DELETION, RESET)),
+            base.places.reconciler,
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from jamcore.domain.errors import FaultError, RefusalError
 from jamcore.domain.host_native import HostNativeWorkspace
-from jamcore.domain.keeping import WorkspaceArchivedError
+from jamcore.domain.keeping import WorkspaceArchivedError, WorkspaceBusyError
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.records import Record
 from jamcore.domain.sessions import RuntimeHost, SessionWorkspace, WorkspaceState
@@ -45,7 +45,7 @@ class WorkspaceNotReadyError(RefusalError):
     """The session's workspace is in a state from which nothing can be started."""
 
     code: ClassVar[str] = "workspace.not_ready"
-    hint: ClassVar[str] = "Look at the host's directory: its manifest is preserved as it was found."
+    hint: ClassVar[str] = "Look at it with `jam workspace inspect ROOM`; `jam workspace recover ROOM retry` puts it right."
 
     session: str
     state: str
@@ -106,6 +106,7 @@ class SessionProvisioner:
 
         Raises:
             WorkspaceArchivedError: It must be brought back first.
+            WorkspaceBusyError: Another operation makes it, or takes it away.
             ProvisionFailedError, WorkspaceNotReadyError: It cannot.
         """
         if workspace.state is WorkspaceState.READY:
@@ -122,7 +123,7 @@ class SessionProvisioner:
             await self._store.transact(partial(_unblock, workspace.id))
             return
         # A provision that a full disk or a cancelled request cut: its operation has not ended, and is finished.
-        cut = await self._store.read(lambda repos: repos.operations.unfinished_of_workspace(workspace.id))
+        cut = await self._store.read(partial(_cut, workspace))
         states = (WorkspaceState.PROVISIONING,) if cut else (WorkspaceState.PROVISION_FAILED,)
         if workspace.state not in states:
             raise WorkspaceNotReadyError(session=str(workspace.session_id), state=workspace.state)
@@ -176,6 +177,18 @@ def _read(repos: Repos, intent: ProvisionIntent) -> tuple[RuntimeHost, SessionWo
 
 def _room(session: UUID, repos: Repos) -> str:
     return repos.rooms.get(repos.bindings.of_session(session).room_id).name
+
+
+def _cut(workspace: SessionWorkspace, repos: Repos) -> UUID | None:
+    """Return the provision of a workspace that has not ended.
+
+    Raises:
+        WorkspaceBusyError: Something else makes it, or takes it away.
+    """
+    unfinished = repos.operations.unfinished_of_workspace(workspace.id)
+    if unfinished is not None and (kind := repos.operations.get(unfinished).kind) != KIND:
+        raise WorkspaceBusyError(room=_room(workspace.session_id, repos), operation=str(unfinished), kind=kind)
+    return unfinished
 
 
 def _unblock(workspace: UUID, repos: Repos) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import RowMapping, Table, bindparam, delete, insert, select, update
+from sqlalchemy import ColumnElement, RowMapping, Table, bindparam, delete, insert, select, update
 
+from jamcore.domain import layout
 from jamcore.domain.approvals import ApprovalState
 from jamcore.domain.cells import Cell
-from jamcore.domain.errors import ConflictError
+from jamcore.domain.errors import ConflictError, NotFoundError
+from jamcore.domain.operations import UNFINISHED
+from jamcore.domain.reconciling import WorkspacePlace
 from jamcore.domain.sessions import (
     HOST,
     SESSION,
@@ -25,7 +28,9 @@ from jamcore.domain.sessions import (
 )
 from jamcore.store.repos.base import Repository, read_row
 from jamcore.store.tables.approvals import APPROVALS
+from jamcore.store.tables.host_native import HOST_NATIVE_WORKSPACES
 from jamcore.store.tables.hosts import AGENTS, BINDINGS, HOSTS, LEASES, SESSIONS, WORKSPACES
+from jamcore.store.tables.operations import OPERATIONS
 
 
 class Agents(Repository):
@@ -186,6 +191,39 @@ class Sessions(Repository):
         return read_row(RuntimeSession, self._move(identifier, SESSION, new, {}))
 
 
+_PLACES = (
+    select(
+        WORKSPACES.c.id,
+        WORKSPACES.c.session_id,
+        HOSTS.c.id,
+        HOSTS.c.agent_id,
+        HOSTS.c.provider,
+        HOSTS.c.sandbox,
+        WORKSPACES.c.source,
+        HOSTS.c.created_at,
+        HOST_NATIVE_WORKSPACES.c.account_id,
+    )
+    .join(HOSTS, HOSTS.c.id == WORKSPACES.c.host_id)
+    .outerjoin(HOST_NATIVE_WORKSPACES, HOST_NATIVE_WORKSPACES.c.session_id == WORKSPACES.c.session_id)
+    .order_by(WORKSPACES.c.created_at, WORKSPACES.c.id)
+)
+
+
+def _place(row: Sequence[Any]) -> WorkspacePlace:
+    workspace, session, host, agent, provider, sandbox, source, created_at, account = row
+    return WorkspacePlace(
+        workspace_id=workspace,
+        session_id=session,
+        host_id=host,
+        agent_id=agent,
+        provider=provider,
+        sandbox=sandbox,
+        source=source,
+        created_at=created_at,
+        native=layout.host_native_sessions(account, agent) if account else None,
+    )
+
+
 class Workspaces(Repository):
     """Session workspaces."""
 
@@ -205,6 +243,35 @@ class Workspaces(Repository):
     def of_session(self, session: UUID) -> SessionWorkspace:
         """Return the workspace of a session."""
         return read_row(SessionWorkspace, self._need(self._one(WORKSPACES.c.session_id == session), session))
+
+    def usable_places(self) -> tuple[WorkspacePlace, ...]:
+        """Return the places of this daemon's workspaces that are Ready and that no operation holds, oldest first.
+
+        It is one statement for all: a start reads it for thousands.
+        """
+        return tuple(_place(row) for row in self._connection.execute(_PLACES.where(*self._usable())))
+
+    def usable_ids(self) -> tuple[UUID, ...]:
+        """Return the ids of the same, for a start that finds a damaged row among them (START-1)."""
+        query = _PLACES.with_only_columns(WORKSPACES.c.id).where(*self._usable())
+        return tuple(self._connection.execute(query).scalars())
+
+    def _usable(self) -> tuple[ColumnElement[bool], ...]:
+        unfinished = OPERATIONS.c.state.in_([state.value for state in UNFINISHED])
+        held = select(OPERATIONS.c.workspace_id).where(OPERATIONS.c.workspace_id.is_not(None), unfinished)
+        return (
+            HOSTS.c.daemon_id == self._context.fence.daemon_id,
+            HOSTS.c.state.not_in([HostState.REMOVED.value, HostState.ARCHIVED.value]),
+            WORKSPACES.c.state == WorkspaceState.READY.value,
+            WORKSPACES.c.id.not_in(held),
+        )
+
+    def place(self, identifier: UUID) -> WorkspacePlace:
+        """Return the place of a workspace, whatever its state."""
+        row = self._connection.execute(_PLACES.where(WORKSPACES.c.id == identifier)).one_or_none()
+        if row is None:
+            raise NotFoundError(kind=self.kind, ref=str(identifier))
+        return _place(row)
 
     def move(self, identifier: UUID, new: WorkspaceState) -> SessionWorkspace:
         """Move a workspace along its table."""

@@ -138,10 +138,11 @@ class ExportSteps(Generic[P]):
 
 def export_action(sources: ExportSources) -> Action[ExportIntent]:
     """Return the action. It removes nothing, so a failure ends it; what a death cuts goes on at the next start."""
+    steps: ExportSteps[ExportIntent] = ExportSteps(sources)
     return Action(
         KIND,
         ExportIntent,
-        ExportSteps[ExportIntent](sources).steps(),
+        steps.steps(),
         attempts=1,
         declares=Declaration(
             title="export of the workspace",
