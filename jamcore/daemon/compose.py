@@ -22,6 +22,7 @@ from jamcore.daemon.checkpoints import Checkpoints
 from jamcore.daemon.clearing import Clearing, clearing
 from jamcore.daemon.continuity_resets import ContinuityResets
 from jamcore.daemon.credentials import Credentials
+from jamcore.daemon.elsewhere import Elsewhere, elsewhere
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.host_overrides import HostOverrides
 from jamcore.daemon.hosts import HostWorkers
@@ -100,6 +101,7 @@ class _Work:
     removals: Removals
     clearing: Clearing
     keeping: Keeping
+    elsewhere: Elsewhere
     runs: Runs
 
 
@@ -141,6 +143,8 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             export_deletions=work.clearing.deletions,
             capacity=work.clearing.capacity,
             exports=work.keeping.exports,
+            imports=work.elsewhere.imports,
+            adoptions=work.elsewhere.adoptions,
             archives=work.keeping.archives,
             restores=work.keeping.restores,
         )
@@ -218,8 +222,8 @@ def _status(
     )
 
 
-def _rooms(options: DaemonOptions, base: _Foundations, live: _Living) -> Rooms:
-    resolver = Resolver(
+def _resolver(options: DaemonOptions, base: _Foundations) -> Resolver:
+    return Resolver(
         plugins=base.plugins,
         engines=base.engines,
         toolchains=base.toolchains,
@@ -227,13 +231,16 @@ def _rooms(options: DaemonOptions, base: _Foundations, live: _Living) -> Rooms:
         app=options.app,
         resources=options.resources,
     )
+
+
+def _rooms(options: DaemonOptions, base: _Foundations, live: _Living) -> Rooms:
     return Rooms(
         store=base.store,
         feed=base.feed,
         pool=live.pool,
         leases=live.hosts.leases,
         last=LastCheckpoints(store=base.store, feed=base.feed, hosts=live.hosts, pool=live.pool, gate=live.gate),
-        resolver=resolver,
+        resolver=_resolver(options, base),
         allocator=Allocator(store=base.store, clock=options.clock, ids=options.ids),
         provisioner=base.places.provisioner,
         clock=options.clock,
@@ -258,6 +265,7 @@ def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: 
         actions=actions,
     )
     changes = Changes(options.app, store=store, runner=runner, action=action, sources=sources, gate=live.gate)
+    kept = _keeping(options, base, live)
     return _Work(
         rooms=rooms,
         overrides=overrides,
@@ -266,7 +274,8 @@ def _work(options: DaemonOptions, base: _Foundations, live: _Living, journaled: 
         reviews=Reviews(options, store=store, feed=base.feed, runner=runner, actions=actions, rooms=rooms),
         removals=_removals(options, base, live, journaled),
         clearing=_clearing(options, base, live),
-        keeping=_keeping(options, base, live),
+        keeping=kept,
+        elsewhere=_elsewhere(options, base, live, kept, rooms),
         runs=Runs(store=store, rooms=rooms, changes=changes, feed=base.feed, tasks=live.tasks),
     )
 
@@ -306,6 +315,23 @@ def _removals(options: DaemonOptions, base: _Foundations, live: _Living, journal
         gate=live.gate,
         runner=journaled.runner,
         actions=journaled.actions,
+    )
+
+
+def _elsewhere(options: DaemonOptions, base: _Foundations, live: _Living, kept: Keeping, rooms: Rooms) -> Elsewhere:
+    return elsewhere(
+        options,
+        store=base.store,
+        feed=base.feed,
+        plugins=base.plugins,
+        hosts=live.hosts,
+        pool=live.pool,
+        making=kept.making,
+        resolver=_resolver(options, base),
+        rooms=rooms,
+        gate=live.gate,
+        runner=base.journaled.runner,
+        actions=base.journaled.actions,
     )
 
 
