@@ -27,7 +27,7 @@ from jamcore.testing.crash import Lives
 from jamcore.testing.daemon import DaemonChild, DaemonFailedError, place_toolchain, running_daemon, until
 from jamcore.testing.leftovers import left_in
 from jamcore.testing.nasty_trees import Fact, facts_of, plant
-from jamcore.testing.rooms import ask, managed, new_id, said_in_room
+from jamcore.testing.rooms import ask, managed, new_id, refused, said_in_room
 from jamcore.testing.servers.history import UserText, conversation
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 from jamcore.workspace.exports.restore import ExportReader
@@ -156,3 +156,56 @@ async def test_killed_while_a_room_is_made_of_it(point: str, brought: Brought, d
         assert [item.text for item in heard if isinstance(item, UserText)] == ["Remember me", "Who?"]
     ExportReader(daemon.app, files=Files()).verify(view.export.id, view.export.manifest_sha256)
     assert left_in(daemon.app) == ()
+
+
+async def begun(daemon: DaemonChild, brought: Brought, model: ResponsesServer, point: str) -> tuple[str, AdoptRequest]:
+    """Take an export in, confirm it, and kill the daemon while it makes a room of it."""
+    async with running_daemon(daemon) as client:
+        view = await client.imports.take(ImportRequest(id=new_id(), path=str(brought.export)))
+        await client.imports.confirm(str(view.export.id), ConfirmRequest(confirmed=view.digest))
+    request = AdoptRequest(id=new_id(), name="theirs", endpoint=EndpointChoice(origin=model.base_url))
+    async with running_daemon(daemon, **{VARIABLE: point}) as client:
+        with pytest.raises(JamError):
+            await client.imports.restore(str(view.export.id), request)
+        await until("the daemon's end", lambda: daemon.returncode is not None)
+    return str(view.export.id), request
+
+
+@pytest.mark.guarantee("WS-5", "CONT-1")
+@pytest.mark.parametrize("point", ["adopt.checkpoint.intended", "adopt.place.intended"])
+async def test_the_export_is_damaged_while_nobody_looks(point: str, brought: Brought, daemon: DaemonChild) -> None:
+    """What was confirmed is not there any more: the room never gets other files, says why, and cannot be used."""
+    async with ResponsesServer(Script(rules=(say("Yes."),))) as model:
+        ref, request = await begun(daemon, brought, model, point)
+        export = daemon.app / layout.EXPORTS / ref
+        for path in (*export.glob("workspace/files/old"), *export.glob("checkpoint/files/**/*.jsonl")):
+            path.write_bytes(b"x" + path.read_bytes()[1:])
+        async with running_daemon(daemon) as client:
+            room = await client.room("theirs")
+            assert (room.workspace.state, room.live) == (WorkspaceState.NEEDS_RECONCILIATION, False)
+            assert [code for code, _ in await said_in_room(client, room)].count("workspace.not_adopted") == 1
+            assert not (daemon.app / layout.session_workspace(room.host.id, room.session.id)).exists()
+            with refused("workspace.not_ready"):
+                await client.resume("theirs")
+            with refused("journal.given_up"):
+                await client.imports.restore(ref, request)
+    assert left_in(daemon.app) == ()
+
+
+async def test_a_room_that_is_still_made_is_not_used(brought: Brought, daemon: DaemonChild) -> None:
+    """Its files cannot be put in place yet: whoever resumes it is told so, and the retry finishes it when they can."""
+    async with ResponsesServer(Script(rules=(say("Yes."),))) as model:
+        ref, request = await begun(daemon, brought, model, "adopt.layout.intended")
+        hosts = daemon.app / layout.HOSTS
+        assert not hosts.exists()
+        hosts.touch()
+        async with running_daemon(daemon) as client:
+            assert (await client.room("theirs")).workspace.state is WorkspaceState.PROVISIONING
+            with refused("conflict.workspace_busy"):
+                await client.resume("theirs")
+            with refused("storage.failed"):
+                await client.imports.restore(ref, request)
+            hosts.unlink()
+            room = await client.imports.restore(ref, request)
+            assert (room.workspace.state, room.host.state) == (WorkspaceState.READY, HostState.PARKED)
+            assert (await ask(client, room, "Who?")).state is TurnState.CAPTURED
