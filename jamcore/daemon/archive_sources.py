@@ -126,6 +126,10 @@ class ArchiveMaking:
         for export in intent.exports_that_go:
             await self._in_thread(partial(self._remove_export, export))
 
+    async def note(self, intent: ArchiveIntent) -> None:
+        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+        await self._store.transact(partial(_move_exports, intent.exports_that_go, ExportState.DELETED))
+
     async def set_aside(self, intent: ArchiveIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
         found = await self._look(await self._kept(intent))
@@ -201,7 +205,6 @@ def _archived(intent: ArchiveIntent, repos: Repos) -> None:
     kept = kept_room(repos, intent.session_id)
     if kept.workspace.state is WorkspaceState.ARCHIVED:
         return
-    _move_exports(intent.exports_that_go, ExportState.DELETED, repos)
     move_workspace(repos, kept, WorkspaceState.ARCHIVED)
     detail = f"the workspace is archived: its files are in export {intent.export_id}, and `jam workspace restore` brings them back"
     repos.events.append(intent.room_id, None, [SessionNotice(code=ARCHIVED, detail=detail)])

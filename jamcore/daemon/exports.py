@@ -8,7 +8,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from jamcore.daemon.export_sources import ExportMaking
-from jamcore.daemon.workspaces import room_of_ref
+from jamcore.daemon.workspaces import KeptRoom, require_idle, room_of_ref
 from jamcore.domain import layout
 from jamcore.domain.errors import JamError, NotFoundError
 from jamcore.domain.exports import ExportDamagedError, ExportManifest
@@ -52,7 +52,8 @@ class Exports:
         Raises:
             WorkspaceElsewhereError: The files are in no directory of Jam's.
             WorkspaceArchivedError: They are in an export already.
-            ConflictError: Another operation of the workspace has not ended, or the id was used for something else.
+            WorkspaceBusyError: Another operation of the workspace has not ended.
+            ConflictError: The same, by a moment; or the id was used for something else.
             ExportRefusedError, TreeChangedError: It cannot be exported exactly; nothing was published.
         """
         intent = await self._store.read(partial(_intent, ref, request))
@@ -88,9 +89,7 @@ class Exports:
 
     async def _require_exportable(self, ref: str) -> None:
         """Refuse before anything is begun what can be refused then."""
-        kept = await self._store.read(lambda repos: room_of_ref(repos, ref))
-        if kept.workspace.state is WorkspaceState.ARCHIVED:
-            raise WorkspaceArchivedError(room=kept.room.name)
+        kept = await self._store.read(partial(_free, ref))
         self._making.tree(kept)
 
     async def _view(self, row: KeptExport) -> ExportView:
@@ -109,6 +108,15 @@ class Exports:
             return None, f"{error.code}: {error}"
         except OSError as error:
             return None, error.strerror or "it cannot be read"
+
+
+def _free(ref: str, repos: Repos) -> KeptRoom:
+    """Return a room whose files are in their place, and that nothing else is done with."""
+    kept = room_of_ref(repos, ref)
+    if kept.workspace.state is WorkspaceState.ARCHIVED:
+        raise WorkspaceArchivedError(room=kept.room.name)
+    require_idle(repos, kept)
+    return kept
 
 
 def _intent(ref: str, request: RoomExportRequest, repos: Repos) -> ExportIntent:

@@ -72,13 +72,19 @@ def cut_operation(repos: Repos, kept: KeptRoom, kind: str) -> UUID | None:
     Raises:
         WorkspaceBusyError: Another operation of the workspace has not ended.
     """
+    require_idle(repos, kept, but=kind)
+    return repos.operations.unfinished_of_workspace(kept.workspace.id)
+
+
+def require_idle(repos: Repos, kept: KeptRoom, *, but: str = "") -> None:
+    """Require that no operation of a workspace has not ended, ``but`` one of this kind.
+
+    Raises:
+        WorkspaceBusyError: One has not.
+    """
     unfinished = repos.operations.unfinished_of_workspace(kept.workspace.id)
-    if unfinished is None:
-        return None
-    found = repos.operations.get(unfinished)
-    if found.kind != kind:
-        raise WorkspaceBusyError(room=kept.room.name, operation=str(found.id), kind=found.kind)
-    return unfinished
+    if unfinished is not None and (kind := repos.operations.get(unfinished).kind) != but:
+        raise WorkspaceBusyError(room=kept.room.name, operation=str(unfinished), kind=kind)
 
 
 def require_usable(repos: Repos, kept: KeptRoom) -> None:
@@ -92,9 +98,7 @@ def require_usable(repos: Repos, kept: KeptRoom) -> None:
     """
     if kept.workspace.state is WorkspaceState.ARCHIVED:
         raise WorkspaceArchivedError(room=kept.room.name)
-    unfinished = repos.operations.unfinished_of_workspace(kept.workspace.id)
-    if unfinished is not None and (kind := repos.operations.get(unfinished).kind) != EXPORT:
-        raise WorkspaceBusyError(room=kept.room.name, operation=str(unfinished), kind=kind)
+    require_idle(repos, kept, but=EXPORT)
 
 
 def tree_below(app: Path, trees: WorkTrees, kept: KeptRoom, engine: Engine) -> str:

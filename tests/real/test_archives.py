@@ -6,12 +6,23 @@ import os
 import shutil
 from pathlib import Path
 
+import anyio
 import pytest
 
 from jamcore.control.client import JamClient
 from jamcore.domain import layout
+from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Placement, WorkspaceSource
-from jamcore.domain.keeping import ArchivePlan, ArchiveQuestion, ArchiveRequest, RestoreRequest, RoomExportRequest
+from jamcore.domain.errors import JamError
+from jamcore.domain.keeping import (
+    ArchivePlan,
+    ArchiveQuestion,
+    ArchiveRequest,
+    ArchiveResult,
+    ExportView,
+    RestoreRequest,
+    RoomExportRequest,
+)
 from jamcore.domain.kept_exports import ExportState
 from jamcore.domain.operations import ExportRetention
 from jamcore.domain.removal import RemovalOverride, RemovalReason
@@ -195,3 +206,57 @@ async def test_files_that_are_not_jams_are_never_archived(daemon: DaemonChild, t
         assert str(own) in caught.value.context()["where"]
         with refused("workspace.elsewhere"):
             await client.exports.new(str(room.room.id), RoomExportRequest(id=new_id()))
+
+
+@pytest.mark.guarantee("WS-2", "WS-4", "WS-11")
+async def test_a_hundred_at_once(daemon: DaemonChild, app: Path, model: ResponsesServer) -> None:
+    """Of as many archives and exports of one workspace one goes on at a time; who comes meanwhile gets its end, or a typed answer."""
+    async with running_daemon(daemon) as client:
+        room = await client.create_room(managed("codex", model.base_url))
+        ref = str(room.room.id)
+        await client.stop(ref)
+        tree = app / layout.session_workspace(room.host.id, room.session.id)
+        (tree / "file").write_text("mine")
+        _, request = await plan_of(client, room)
+        ended: list[ArchiveResult | ExportView] = []
+        codes: list[str] = []
+
+        async def one(number: int) -> None:
+            identifier = new_id()
+            try:
+                if number % 2:
+                    ended.append(await client.exports.archive(ref, request.model_copy(update={"id": identifier})))
+                else:
+                    ended.append(await client.exports.new(ref, RoomExportRequest(id=identifier)))
+            except JamError as error:
+                codes.append(error.code)
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(100):
+                tasks.start_soon(one, number)
+        if (await client.room(ref)).workspace.state is not WorkspaceState.ARCHIVED:
+            ended.append(await client.exports.archive(ref, request))
+        assert set(codes) <= {"conflict.workspace_busy", "conflict.changed_record", "workspace.archived"}, codes
+        archives = {each.id for each in ended if isinstance(each, ArchiveResult)}
+        assert len(archives) == 1, "one archive, whoever was told of its end"
+        exports = await client.exports.list(ref)
+        assert {row.export.id for row in exports} == {each.export.id for each in ended}
+        for row in exports:
+            assert (await client.exports.verify(str(row.export.id))).sound
+        assert not tree.exists()
+
+
+async def test_host_processes_work_in_a_directory_that_comes_back(daemon: DaemonChild, app: Path) -> None:
+    """Where nothing isolates the agent its directory belongs to no host; it is archived, and brought back, all the same."""
+    async with ResponsesServer(Script(rules=RULES)) as model, running_daemon(daemon) as client:
+        room = await client.create_room(managed("codex", model.base_url, engine="local", approvals=ApprovalPolicy.NEVER))
+        ref = str(room.room.id)
+        await ask(client, room, "Write")
+        await client.stop(ref)
+        (made,) = (app / layout.HOST_NATIVE).rglob("made.txt")
+        _, request = await plan_of(client, room)
+        await client.exports.archive(ref, request)
+        assert not made.exists()
+        await client.exports.restore(ref, RestoreRequest(id=new_id()))
+        assert made.read_text() == "mine\n"
+        assert (await ask(client, room, "Read")).state is TurnState.CAPTURED

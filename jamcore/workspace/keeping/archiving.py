@@ -22,8 +22,9 @@ from jamcore.journal.steps import Action, Observed, Step, boundaries
 from jamcore.workspace.keeping.exporting import CHOOSE, KEEP, WRITE, ExportPart, ExportSources, ExportSteps
 
 KIND = "archive"
-STAND_DOWN, INSPECT, MARK, PRUNE, ASIDE, REMOVE, SETTLE = "stand-down", "inspect", "mark", "prune", "aside", "remove", "settle"
-ARCHIVE_POINTS = boundaries(KIND, (STAND_DOWN, INSPECT, CHOOSE, WRITE, KEEP, MARK, PRUNE, ASIDE, REMOVE, SETTLE))
+STAND_DOWN, INSPECT, MARK, PRUNE, NOTE = "stand-down", "inspect", "mark", "prune", "note"
+ASIDE, REMOVE, SETTLE = "aside", "remove", "settle"
+ARCHIVE_POINTS = boundaries(KIND, (STAND_DOWN, INSPECT, CHOOSE, WRITE, KEEP, MARK, PRUNE, NOTE, ASIDE, REMOVE, SETTLE))
 """Every boundary of one archive, in the order in which a run passes them."""
 _AS_IT_WAS = "the workspace as it was"
 _EXPORTED = "the workspace as it was, and a new export of it"
@@ -89,6 +90,9 @@ class ArchiveSources(ExportSources, Protocol):
     async def prune(self, intent: ArchiveIntent) -> None:
         """Remove their directories; those that are gone are fine."""
 
+    async def note(self, intent: ArchiveIntent) -> None:
+        """Note that they are gone."""
+
     async def set_aside(self, intent: ArchiveIntent) -> None:
         """Look at the work tree once more, and give its directory another name outside the guest's reach.
 
@@ -103,7 +107,7 @@ class ArchiveSources(ExportSources, Protocol):
         """Remove what was set aside; that it is gone is fine."""
 
     async def settle(self, intent: ArchiveIntent) -> None:
-        """Make the workspace Archived and the older exports Deleted, and say it in the room, in one transaction."""
+        """Make the workspace Archived, and say it in the room, in one transaction."""
 
     async def give_up(self, intent: ArchiveIntent, error: Exception) -> None:
         """Put the workspace's state right when the action ends without having removed anything of it."""
@@ -123,6 +127,7 @@ def archive_action(sources: ArchiveSources) -> Action[ArchiveIntent]:
             *steps.steps(),
             Step(MARK, steps.mark, OnRestart.REPLAY, leaves=_EXPORTED),
             Step(PRUNE, steps.prune, OnRestart.REPLAY, leaves=aside),
+            Step(NOTE, steps.note, OnRestart.REPLAY, leaves=aside),
             Step(ASIDE, steps.set_aside, OnRestart.OBSERVE_THEN_FINISH, observe=steps.is_aside, leaves=aside),
             Step(REMOVE, steps.remove, OnRestart.REPLAY, leaves=out_of_reach),
             Step(SETTLE, steps.settle, OnRestart.REPLAY, leaves="the verified export"),
@@ -176,6 +181,10 @@ class _Steps(ExportSteps[ArchiveIntent]):
 
         with self._forgotten_if_it_fails(intent):
             await _finished(intent, work)
+        return intent
+
+    async def note(self, intent: ArchiveIntent) -> ArchiveIntent:
+        await _finished(intent, lambda: self._archive.note(intent))
         return intent
 
     async def set_aside(self, intent: ArchiveIntent) -> ArchiveIntent:

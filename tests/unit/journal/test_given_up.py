@@ -185,6 +185,29 @@ async def test_an_action_is_pending_until_the_step_that_removes_something(lives:
         Action("move", plain.record, plain.steps, commits_at="else")
 
 
+@pytest.mark.guarantee("WS-16", "START-2")
+@pytest.mark.parametrize(
+    ("step", "state"), [("copy", OperationState.FAILED), ("pay", OperationState.FAILED), ("remove", OperationState.RUNNING)]
+)
+async def test_what_lets_go_ends_with_any_failure_until_it_commits(lives: Lives, step: str, state: OperationState) -> None:
+    """Before the step that removes something, whatever fails is over: the next request begins anew. From there on it is gone on with."""
+    plain = mortal(lives)
+    action = Action("move", plain.record, plain.steps, commits_at="remove", lets_go=True, declares=plain.declares)
+    lives.world.fails[step] = OSError(5, "the disk")
+    async with lives.live() as life:
+        with pytest.raises(OSError, match="the disk"):
+            await life.runner.run(action, lives.identifier, lives.begin)
+        assert (await life.operation(lives.identifier)).state is state
+    lives.world.fails.clear()
+    async with lives.live() as life:
+        assert await start_up(life, action) == []
+        ended = OperationState.FAILED if state is OperationState.FAILED else OperationState.SUCCEEDED
+        assert (await life.operation(lives.identifier)).state is ended
+    assert [point.rpartition(".")[0] for point in action.failure_points()][::2] == [f"move.{name}" for name in STEPS]
+    with pytest.raises(ValueError, match="no step"):
+        Action("move", plain.record, plain.steps, lets_go=True)
+
+
 async def test_what_ends_for_good_is_settled_before_its_end_is_noted(lives: Lives) -> None:
     """Whoever composes the action puts its own rows right, again after a crash in between; one that succeeds is not settled."""
     settled: list[str] = []

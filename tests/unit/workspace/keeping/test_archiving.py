@@ -1,0 +1,113 @@
+"""No live byte goes before a verified export exists, whatever fails and wherever a life ends (WS-4, WS-12, WS-16)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jamcore.domain.exports import ExportDamagedError
+from jamcore.domain.keeping import ArchiveUnfinishedError
+from jamcore.domain.operations import OperationState
+from jamcore.domain.removal import RemovalBlockedError
+from jamcore.domain.sandboxes import EngineUnknownError
+from jamcore.journal.runner import ActionGivenUpError
+from jamcore.testing.crash import KillAt, Killed
+from jamcore.workspace.keeping.archiving import ARCHIVE_POINTS
+
+if TYPE_CHECKING:
+    from tests.unit.workspace.keeping.conftest import Lives
+
+pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged, pytest.mark.guarantee("WS-4", "WS-16")]
+
+BEFORE = ("stand_down", "inspect", "choose", "write", "keep")
+WHOLE_RUN = [*BEFORE, "mark", "read", "prune", "note", "read", "set_aside", "remove", "settle"]
+UNKNOWN = EngineUnknownError(engine="e", operation="presence", detail="no answer")
+
+
+async def test_the_order_of_an_archive(lives: Lives) -> None:
+    """The export is read when it is kept, and once more right before the directory goes; an exact retry does nothing."""
+    done = await lives.run()
+    assert [call for call in lives.world.calls if call != "read"] == [call for call in WHOLE_RUN if call != "read"]
+    assert lives.world.calls[-4:] == ["read", "set_aside", "remove", "settle"]
+    before = list(lives.world.calls)
+    assert await lives.run() == done
+    assert lives.world.calls == before
+    assert lives.world.archived
+
+
+@pytest.mark.guarantee("WS-12", "START-2")
+@pytest.mark.parametrize("second", [None, 1])
+@pytest.mark.parametrize("point", ARCHIVE_POINTS)
+async def test_a_life_that_ends_anywhere(lives: Lives, point: str, second: int | None) -> None:
+    """The next start finishes it, whether or not it ends too; a resumption that removes anything has read the export first."""
+    with pytest.raises(Killed):
+        await lives.run(KillAt(point))
+    lives.world.check()
+    if second is not None:
+        following = ARCHIVE_POINTS[min(ARCHIVE_POINTS.index(point) + second, len(ARCHIVE_POINTS) - 1)]
+        try:
+            await lives.start(KillAt(following))
+        except Killed:
+            lives.world.check()
+    lives.world.calls.clear()
+    assert await lives.start() == []
+    assert lives.world.archived
+    assert await lives.state() is OperationState.SUCCEEDED
+    calls = lives.world.calls
+    destroying = [calls.index(name) for name in ("prune", "set_aside", "remove") if name in calls]
+    if destroying:
+        assert {"read", "keep"} & set(calls[: min(destroying)]), calls
+
+
+@pytest.mark.parametrize("step", BEFORE)
+@pytest.mark.parametrize("error", [OSError(28, "full"), UNKNOWN, RemovalBlockedError(blockers=("x",))])
+async def test_what_fails_before_anything_goes_ends_it(lives: Lives, step: str, error: Exception) -> None:
+    """An engine that cannot say, a full disk, a blocker: the workspace is as it was, and no start goes on with it."""
+    lives.world.fails[step] = error
+    with pytest.raises(type(error)):
+        await lives.run()
+    assert await lives.state() is OperationState.FAILED
+    assert lives.world.given_up == [type(error).__name__]
+    lives.world.fails.clear()
+    assert await lives.start() == []
+    assert (lives.world.live, lives.world.older, lives.world.archived) == (True, True, False)
+    with pytest.raises(ActionGivenUpError):
+        await lives.run()
+
+
+@pytest.mark.parametrize("step", ["prune", "note", "remove", "settle"])
+@pytest.mark.parametrize("error", [OSError(5, "broken"), RemovalBlockedError(blockers=("x",))])
+async def test_what_fails_after_that_is_gone_on_with(lives: Lives, step: str, error: Exception) -> None:
+    """Nothing that can only be finished is given up, whatever it fails with; each start tries it again."""
+    lives.world.fails[step] = error
+    with pytest.raises(ArchiveUnfinishedError):
+        await lives.run()
+    assert await lives.state() is OperationState.RUNNING
+    assert await lives.start() == ["workspace.archive_unfinished"]
+    lives.world.fails.clear()
+    assert await lives.start() == []
+    assert lives.world.archived
+
+
+@pytest.mark.parametrize("error", [RemovalBlockedError(blockers=("x",)), ExportDamagedError(export="e", total=1, named=("x",))])
+async def test_a_tree_that_is_not_what_was_exported_stays(lives: Lives, error: Exception) -> None:
+    """What is found right before the directory would go ends it: the directory is where it was, and the new export is there."""
+    lives.world.fails["set_aside"] = error
+    with pytest.raises(type(error)):
+        await lives.run()
+    assert (lives.world.live, lives.world.export, lives.world.archived) == (True, True, False)
+    assert await lives.state() is OperationState.FAILED
+
+
+@pytest.mark.guarantee("WS-12")
+@pytest.mark.parametrize("point", ["archive.mark.recorded", "archive.note.recorded", "archive.aside.recorded"])
+async def test_an_export_that_was_damaged_in_between_lets_nothing_go(lives: Lives, point: str) -> None:
+    """A resumption reads it first: what is there stays, older exports and what was set aside included."""
+    with pytest.raises(Killed):
+        await lives.run(KillAt(point))
+    lives.world.whole = False
+    there = (lives.world.live, lives.world.aside, lives.world.older)
+    assert await lives.start() in (["export.damaged"], ["workspace.archive_unfinished"])
+    assert (lives.world.live, lives.world.aside, lives.world.older) == there
+    assert not lives.world.archived
