@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
+import anyio
 from anyio import from_thread, to_thread
 
 from jamcore.continuity.exporting.building import Build, CheckpointBuilder
@@ -87,6 +88,7 @@ class Adoptions:
         self._runner = runner
         self._layout = Provisioner(options.app, files=options.files)
         self._aside = SetAside(options.app, files=options.files)
+        self._beginning: dict[UUID, anyio.Lock] = {}
         self._action = adopt_action(self, _NOT_WHAT_WAS_CONFIRMED)
         actions.register(self._action)
 
@@ -101,7 +103,8 @@ class Adoptions:
             JamError: What stands against such a room here.
         """
         with self._gate.until_stop("make a room of an export"):
-            intent = await self._store.read(partial(_begun, ref, request)) or await self._begin(ref, request)
+            async with self._beginning.setdefault(request.id, anyio.Lock()):  # two exact retries at once must not begin it twice
+                intent = await self._store.read(partial(_begun, ref, request)) or await self._begin(ref, request)
             await self._runner.run(self._action, intent.id, intent)
         return await self._rooms.get(str(intent.room_id))
 

@@ -7,20 +7,25 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
+import anyio
 import pytest
 from anyio import to_thread
 
 from jamcore.control.client import JamClient
 from jamcore.domain import layout
+from jamcore.domain.approvals import ApprovalPolicy
+from jamcore.domain.errors import JamError
 from jamcore.domain.exports import MANIFEST
 from jamcore.domain.imports import AdoptRequest, ConfirmRequest, ImportRequest, ImportView
 from jamcore.domain.keeping import RoomExportRequest
 from jamcore.domain.kept_exports import ExportMaker, ExportState
-from jamcore.domain.requests import EndpointChoice
+from jamcore.domain.requests import EndpointChoice, RoomView
 from jamcore.domain.sessions import TurnState, WorkspaceState
 from jamcore.testing.crash import Lives
 from jamcore.testing.daemon import DaemonChild, place_toolchain, running_daemon
@@ -32,6 +37,7 @@ from tests.unit.workspace.exports.test_taking import rewritten
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("bubblewrap", "codex"), pytest.mark.guarantee("WS-6")]
 
 WRITE = "mkdir -p a/b; echo mine > a/b/made.txt; ln a/b/made.txt hard; ln -s a/b link; chmod 500 a/b"
+T = TypeVar("T")
 RULES = (
     *running(WRITE, said="Write"),
     *running("cat a/b/made.txt; echo more >> hard", said="Read"),
@@ -70,6 +76,22 @@ async def exported(daemon: DaemonChild, model: ResponsesServer, app: Path) -> Pa
         request = RoomExportRequest(id=new_id())
         await client.exports.new(str(room.room.id), request)
     return app / layout.export_root(request.id)
+
+
+async def together(works: Sequence[Callable[[], Awaitable[T]]]) -> list[T | JamError]:
+    """Do all of it at once, and return what came of each."""
+    found: dict[int, T | JamError] = {}
+
+    async def one(number: int, work: Callable[[], Awaitable[T]]) -> None:
+        try:
+            found[number] = await work()
+        except JamError as error:
+            found[number] = error
+
+    async with anyio.create_task_group() as tasks:
+        for number, work in enumerate(works):
+            tasks.start_soon(one, number, work)
+    return [found[number] for number in sorted(found)]
 
 
 def adopting(model: ResponsesServer, **more: object) -> AdoptRequest:
@@ -171,6 +193,45 @@ async def test_taken_in_twice_is_two(daemon: DaemonChild, app: Path, tmp_path: P
                 assert (await ask(client, room, "And more")).state is TurnState.CAPTURED
                 heard = conversation(model.model_requests[-1].body)
                 assert [item.text for item in heard if isinstance(item, UserText)] == ["Write", "And more"]
+
+
+async def test_many_at_once_make_one_room(daemon: DaemonChild, app: Path, tmp_path: Path, lives: Lives) -> None:
+    """Exact retries of one request get its room, another request a typed answer; also of the import itself."""
+    async with ResponsesServer(Script(rules=RULES)) as model:
+        source = await exported(daemon, model, app)
+        async with elsewhere(tmp_path, lives) as (there, client):
+            taking = ImportRequest(id=new_id(), path=str(source))
+            views = await together([lambda: client.imports.take(taking)] * 5)
+            (digest,) = {each.digest for each in views if isinstance(each, ImportView)}
+            assert not [each for each in views if isinstance(each, JamError)]
+            assert [path.name for path in (there / layout.EXPORTS).iterdir()] == [str(taking.id)]
+            ref = str(taking.id)
+            await client.imports.confirm(ref, ConfirmRequest(confirmed=digest))
+            requests = [adopting(model), adopting(model)]
+            answers = await together([partial(client.imports.restore, ref, each) for each in requests * 5])
+            made = [each.room.id for each in answers if isinstance(each, RoomView)]
+            codes = {each.code for each in answers if isinstance(each, JamError)}
+            assert (len(made), len(set(made)), len(await client.rooms())) == (5, 1, 1)
+            assert codes <= {"export.not_from_elsewhere", "conflict.changed_record"}
+
+
+@pytest.mark.guarantee("WS-14", "CONT-1")
+async def test_a_room_goes_on_without_a_sandbox(daemon: DaemonChild, app: Path, tmp_path: Path, lives: Lives) -> None:
+    """On an engine that isolates nothing, where a person says so: the files lie in a root of their own, and the room says what it is."""
+    async with ResponsesServer(Script(rules=RULES)) as model:
+        source = await exported(daemon, model, app)
+        async with elsewhere(tmp_path, lives) as (there, client):
+            view = await confirmed(client, source)
+            room = await client.imports.restore(
+                str(view.export.id), adopting(model, engine="local", approvals=ApprovalPolicy.NEVER)
+            )
+            codes = [code for code, _ in await said_in_room(client, room)]
+            assert codes == ["engine.no_isolation", "workspace.adopted"]
+            (made,) = (there / layout.HOST_NATIVE).glob(f"*/*/{room.session.id}/a/b/made.txt")
+            assert (await ask(client, room, "Read")).state is TurnState.CAPTURED
+            assert made.read_text() == "mine\nmore\n"
+        heard = conversation(model.model_requests[-1].body)
+        assert [item.text for item in heard if isinstance(item, UserText)] == ["Write", "Read"]
 
 
 @pytest.mark.guarantee("CONT-1", "WS-5")

@@ -41,7 +41,7 @@ from jamcore.workspace.exports.names import check_names
 from jamcore.workspace.exports.survey import SET_ID, Item, Named, Survey, survey
 from jamcore.workspace.exports.verify import Verification
 
-_BOUNDS = {README: limits.EXPORT_MANIFEST_BYTES, MANIFEST: limits.EXPORT_MANIFEST_BYTES}
+_SHORT = frozenset({README, MANIFEST})
 _NO_EXPORT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -183,7 +183,7 @@ class ExportTaker:
 
     def _copy_file(self, root: int, target: int, name: str, alive: Callable[[], None]) -> None:
         """Copy one of the files beside the trees; what it must be is verified afterwards."""
-        most = _BOUNDS.get(name, limits.EXPORT_LIST_BYTES)
+        most = limits.EXPORT_MANIFEST_BYTES if name in _SHORT else limits.EXPORT_LIST_BYTES
         buffer = memoryview(bytearray(1 << 20))
         offset = 0
         with owned(self._file(root, name)) as source, owned(self._calls.create(target, name.encode())) as copy:

@@ -175,6 +175,12 @@ def bomb(root: Path) -> None:
     os.truncate(root / "workspace" / "sparse", 300 << 30)
 
 
+def emptied(root: Path) -> None:
+    """Leave an empty directory."""
+    shutil.rmtree(root)
+    root.mkdir()
+
+
 TOTALS = {"files": 5, "directories": 3, "symlinks": 1, "left_out": 0}
 HUGE = {"workspace": TOTALS | {"bytes_total": 1 << 50}}
 REFUSED: Mapping[str, tuple[Callable[[Path], object], type[JamError], str]] = {
@@ -230,10 +236,7 @@ REFUSED: Mapping[str, tuple[Callable[[Path], object], type[JamError], str]] = {
         "workspace/other: is missing",
     ),
     "workspace is a link": (
-        lambda root: (
-            (root / "workspace").rename(root.parent / "moved"),
-            (root / "workspace").symlink_to(root.parent / "moved"),
-        ),
+        lambda root: (root / "workspace").symlink_to((root / "workspace").rename(root.parent / "moved")),
         ExportDamagedError,
         "workspace: it is missing, or no directory",
     ),
@@ -244,7 +247,7 @@ REFUSED: Mapping[str, tuple[Callable[[Path], object], type[JamError], str]] = {
     ),
     "the list is a FIFO": (lambda root: instead(root / ENTRIES, os.mkfifo), ExportDamagedError, "entries.jsonl: it is no file"),
     "no manifest": (lambda root: (root / MANIFEST).unlink(), ExportDamagedError, "manifest.json: it is missing"),
-    "an empty directory": (lambda root: (shutil.rmtree(root), root.mkdir()), ExportDamagedError, "manifest.json: it is missing"),
+    "an empty directory": (emptied, ExportDamagedError, "manifest.json: it is missing"),
     "another content": (
         lambda root: replace(root / "workspace" / "other", b"CONTENT"),
         ExportDamagedError,
