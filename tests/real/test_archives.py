@@ -80,7 +80,10 @@ async def test_archived_restored_and_resumed_exactly(daemon: DaemonChild, app: P
                 await client.exports.archive(ref, request.model_copy(update={"id": new_id(), "overrides": ()}))
             assert (await client.room(ref)).workspace.state is WorkspaceState.REMOVAL_BLOCKED
             assert (tree / "a/b/made.txt").read_text() == "mine\n"
+            await client.resume(ref)
+            assert (await client.room(ref)).workspace.state is WorkspaceState.READY
             done = await client.exports.archive(ref, request)
+            assert not (await client.room(ref)).live, "the archive took the session off its host by itself"
             assert (done.export.state, done.export.id, done.exports_removed) == (ExportState.PUBLISHED, request.id, ())
             assert done.bytes_removed == plan.evidence.inspection.losses.bytes > 0
             assert not tree.exists()
