@@ -24,6 +24,7 @@ from jamcore.workspace.exports.restore import ExportReader
 from jamcore.workspace.exports.taking import ExportTaker
 from tests.unit.workspace.exports.conftest import World
 from tests.unit.workspace.exports.test_damage import beside, instead, replace
+from tests.unit.workspace.exports.test_failures import FAILING, Failing
 
 pytestmark = [pytest.mark.unprivileged, pytest.mark.guarantee("WS-6")]
 
@@ -318,3 +319,34 @@ def test_a_name_that_is_swapped_is_not_followed(brought: Path, there: Path, tmp_
     with pytest.raises(JamError):
         taker(there, Swaps(brought / "workspace" / "other", mine)).copy(NEW, brought)
     assert left(there) == []
+
+
+@pytest.mark.guarantee("WS-12")
+@pytest.mark.parametrize("call", FAILING)
+def test_a_failed_call_takes_nothing_in_and_the_next_attempt_is_whole(
+    brought: Path, there: Path, call: str, open_descriptors: Callable[[], int]
+) -> None:
+    """Whichever call fails, the first time and the last: a machine that fails says nothing of the export, and nothing is left open."""
+    counting = Failing()
+    whole = taker(there, counting).copy(NEW, brought)
+    taker(there).drop(NEW)
+    times = counting.counts[call]
+    for nth in {1, times} if times else ():
+        descriptors = open_descriptors()
+        with pytest.raises(OSError, match="the disk is broken"):
+            taker(there, Failing(call, nth)).copy(NEW, brought)
+        assert left(there) == []
+        assert open_descriptors() == descriptors
+    assert taker(there).copy(NEW, brought) == whole
+
+
+@pytest.mark.guarantee("WS-12")
+def test_a_copy_that_nobody_kept_a_record_of_goes_whole(brought: Path, there: Path) -> None:
+    """Also when it had its name already; what is gone is fine, and an export that is kept stays."""
+    taker(there).copy(NEW, brought)
+    taker(there).publish(NEW)
+    taker(there).drop(NEW)
+    assert left(there) == [str(NEW)]
+    for _ in range(2):
+        taker(there).drop(NEW, published=True)
+        assert left(there) == []
