@@ -17,16 +17,16 @@ from jamcore.continuity.generations.publish import Generations
 from jamcore.daemon.export_sources import ExportMaking
 from jamcore.daemon.hosts import HostWorkers
 from jamcore.daemon.options import DaemonOptions
-from jamcore.daemon.workspaces import KeptRoom, cut_operation, kept_room, move_workspace, require_managed, room_of_ref
+from jamcore.daemon.restorable import begun_restore, usable_export
+from jamcore.daemon.workspaces import KeptRoom, kept_room, move_workspace
 from jamcore.domain import layout
-from jamcore.domain.cells import Placement
 from jamcore.domain.checkpoint_exports import CheckpointSummary
 from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.events import SessionNotice
 from jamcore.domain.exports import CHECKPOINT
-from jamcore.domain.keeping import ExportNotUsableError, RestoreRequest, RestoreResult, WorkspaceNotArchivedError
-from jamcore.domain.kept_exports import ExportMaker, ExportState, KeptExport
+from jamcore.domain.keeping import RestoreRequest, RestoreResult
+from jamcore.domain.kept_exports import KeptExport
 from jamcore.domain.sessions import HostState, WorkspaceState
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner
@@ -38,7 +38,7 @@ from jamcore.sandbox.override import HostInUseError
 from jamcore.store import Repos, Store
 from jamcore.system.files import storage_error
 from jamcore.workspace.keeping.aside import SetAside
-from jamcore.workspace.keeping.restoring import KIND, CheckedExport, RestoreIntent, restore_action
+from jamcore.workspace.keeping.restoring import CheckedExport, RestoreIntent, restore_action
 
 T = TypeVar("T")
 RESTORED = "workspace.restored"
@@ -88,7 +88,7 @@ class Restores:
             ConflictError: Something is in its place, or another shared sandbox of the agent lives.
             ExportDamagedError: The export is damaged; nothing was changed.
         """
-        intent = await self._store.read(partial(_begun, ref, request))
+        intent = await self._store.read(partial(begun_restore, ref, request))
         with self._gate.until_stop("bring a workspace back"):
             done = await self._runner.run(self._action, intent.id, intent)
         return RestoreResult(
@@ -163,7 +163,7 @@ class Restores:
     async def _required(self, intent: RestoreIntent) -> tuple[KeptExport, str]:
         """Return the export and the place, after requiring what the store knows of both."""
         kept = await self._kept(intent)
-        return await self._store.read(partial(_usable, intent, kept)), self._making.tree(kept)
+        return await self._store.read(partial(usable_export, intent, kept)), self._making.tree(kept)
 
     async def _sound(self, kept: KeptRoom) -> Checkpoint | None:
         """Return the newest checkpoint from which the session resumes and that is whole; what is not is noted."""
@@ -210,68 +210,6 @@ class Restores:
             return await to_thread.run_sync(work)
         except OSError as error:
             raise storage_error(error) from error
-
-
-def _begun(ref: str, request: RestoreRequest, repos: Repos) -> RestoreIntent:
-    """Return the intent: of the restore that was begun already, otherwise a new one."""
-    kept = room_of_ref(repos, ref)
-    require_managed(kept)
-    known = request.id if repos.operations.knows(request.id) else cut_operation(repos, kept, KIND)
-    if known is not None:
-        begun = repos.operations.get(known)
-        asked = repos.exports.find(request.export).id if request.export else begun.export_id
-        if (begun.kind, begun.session_id, begun.export_id) != (KIND, kept.session.id, asked):
-            raise ConflictError(kind="operation", ref=str(known), problem="it was begun for something else")
-        return RestoreIntent.model_validate_json(repos.operations.initial(known) or "")
-    if kept.workspace.state is not WorkspaceState.ARCHIVED:
-        raise WorkspaceNotArchivedError(room=kept.room.name, state=kept.workspace.state)
-    intent = RestoreIntent(
-        id=request.id,
-        room_id=kept.room.id,
-        host_id=kept.host.id,
-        session_id=kept.session.id,
-        workspace_id=kept.workspace.id,
-        export_id=_chosen(repos, kept, request.export),
-    )
-    _usable(intent, kept, repos)
-    return intent
-
-
-def _chosen(repos: Repos, kept: KeptRoom, ref: str | None) -> UUID:
-    if ref is not None:
-        return repos.exports.find(ref).id
-    exports = (each.id for each in repos.exports.of_workspace(kept.workspace.id) if not _unusable(each, kept))
-    if (newest := next(exports, None)) is None:
-        raise ExportNotUsableError(export="-", problem=f"there is none of the workspace of {kept.room.name}")
-    return newest
-
-
-def _unusable(export: KeptExport, kept: KeptRoom) -> str:
-    """Return why an export cannot be brought back to a room; empty when it can. Its owner never changes (WS-6)."""
-    owner = (export.agent_id, export.host_id, export.session_id, export.workspace_id)
-    if export.maker is not ExportMaker.HERE or owner != (kept.agent.id, kept.host.id, kept.session.id, kept.workspace.id):
-        return "it is of another workspace"
-    return "" if export.state is ExportState.PUBLISHED else f"it is {export.state}"
-
-
-def _usable(intent: RestoreIntent, kept: KeptRoom, repos: Repos) -> KeptExport:
-    """Return the export.
-
-    Raises:
-        ExportNotUsableError: It is not this workspace's, or not there, or its host was removed.
-        ConflictError: Another Shared host of the agent lives.
-    """
-    export = repos.exports.get(intent.export_id)
-    if problem := _unusable(export, kept):
-        raise ExportNotUsableError(export=str(export.id), problem=problem)
-    if kept.host.state is HostState.REMOVED:
-        raise ExportNotUsableError(export=str(export.id), problem="the sandbox that it is of was removed, with its room's place")
-    live = repos.hosts.live_shared(kept.agent.id) if kept.host.cell.placement is Placement.SHARED else None
-    if live is not None and live.id != kept.host.id:
-        raise ConflictError(
-            kind="host", ref=kept.host.sandbox, problem=f"the agent has another live shared sandbox: {live.sandbox}"
-        )
-    return export
 
 
 def _note(row: Checkpoint, problem: str, repos: Repos) -> None:
