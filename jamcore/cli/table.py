@@ -106,6 +106,8 @@ COMMANDS: tuple[Command, ...] = (
     Command(("host", "capacity"), "host_capacity", MACHINE, "Show what sandboxes and exports take on the disk"),
     Command(("host", "cleanup"), "host_cleanup", MACHINE, "Show what removing a whole sandbox would take away, or remove it"),
     Command(("host", "override"), "host_override", MACHINE, "Remove a sandbox that lost its proof of ownership; its files stay"),
+    Command(("workspace", "inspect"), "workspace_inspect", ROOMS, "Show how a room's workspace stands, and what can be done"),
+    Command(("workspace", "recover"), "workspace_recover", ROOMS, "Recover a workspace that something is wrong with"),
     Command(("operation", "ls"), "operation_ls", MACHINE, "List what Jam did beside conversations, and what has not ended"),
     Command(("operation", "show"), "operation_show", MACHINE, "Tell an operation step by step, and what to do when it failed"),
     Command(("operation", "watch"), "operation_watch", MACHINE, "Follow an operation to its end"),

@@ -21,6 +21,7 @@ from jamcore.control.routes import (
     operations,
     rooms,
     system,
+    workspaces,
 )
 from jamcore.control.routes.route import SERVICES, TEXT_BODY, AnyRoute, StreamRoute
 from jamcore.control.streams import STOPPING
@@ -39,6 +40,7 @@ ROUTES: tuple[AnyRoute, ...] = (
     *clearing.ROUTES,
     *archives.ROUTES,
     *operations.ROUTES,
+    *workspaces.ROUTES,
 )
 OPENAPI_PATH = "/v1/openapi.json"
 

@@ -8,6 +8,7 @@ from jamcore.control.exports import ExportClient
 from jamcore.control.imports import ImportClient
 from jamcore.control.operations import Follow, OperationClient
 from jamcore.control.removals import RemovalClient
+from jamcore.control.workspaces import WorkspaceClient
 
 
 class ClientParts:
@@ -20,6 +21,7 @@ class ClientParts:
         imports: Exports that were made elsewhere.
         clearing: What clears the disk: whole hosts, and exports.
         operations: Journaled operations and their stories.
+        workspaces: Workspaces as they stand, and their recovery.
     """
 
     def __init__(self, ask: Ask, change: Change, follow: Follow) -> None:
@@ -29,3 +31,4 @@ class ClientParts:
         self.imports = ImportClient(change)
         self.clearing = ClearingClient(ask, change)
         self.operations = OperationClient(ask, follow)
+        self.workspaces = WorkspaceClient(ask, change)

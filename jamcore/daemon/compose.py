@@ -147,6 +147,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
             adoptions=work.elsewhere.adoptions,
             archives=work.keeping.archives,
             restores=work.keeping.restores,
+            workspaces=work.keeping.workspaces,
         )
 
 
@@ -346,8 +347,8 @@ def _keeping(options: DaemonOptions, base: _Foundations, live: _Living) -> Keepi
         hosts=live.hosts,
         pool=live.pool,
         gate=live.gate,
-        runner=base.journaled.runner,
-        actions=base.journaled.actions,
+        places=base.places,
+        journaled=base.journaled,
     )
 
 

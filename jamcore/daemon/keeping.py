@@ -10,10 +10,13 @@ from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.export_sources import ExportMaking
 from jamcore.daemon.exports import Exports
 from jamcore.daemon.hosts import HostWorkers
+from jamcore.daemon.journaled import Journaled
 from jamcore.daemon.options import DaemonOptions
+from jamcore.daemon.reconciling import Places
+from jamcore.daemon.recover_sources import RecoverMaking
 from jamcore.daemon.restores import Restores
-from jamcore.journal.replay import ActionRegistry
-from jamcore.journal.runner import Runner
+from jamcore.daemon.workspace_looks import WorkspaceLooks
+from jamcore.daemon.workspace_recoveries import WorkspaceRecoveries
 from jamcore.plugins.manager import ProviderManager
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.gate import StopGate
@@ -30,6 +33,7 @@ class Keeping:
     exports: Exports
     archives: Archives
     restores: Restores
+    workspaces: WorkspaceRecoveries
 
 
 def keeping(
@@ -43,15 +47,17 @@ def keeping(
     hosts: HostWorkers,
     pool: WorkerPool,
     gate: StopGate,
-    runner: Runner,
-    actions: ActionRegistry,
+    places: Places,
+    journaled: Journaled,
 ) -> Keeping:
     """Build them."""
+    runner, actions = journaled.runner, journaled.actions
     making = ExportMaking(options, store=store, plugins=plugins, engines=engines, hosts=hosts, pool=pool, work_trees=work_trees)
     archiving = ArchiveMaking(options, store=store, feed=feed, engines=engines, hosts=hosts, pool=pool, making=making)
+    exports = Exports(options.app, store=store, making=making, gate=gate, clock=options.clock, runner=runner, actions=actions)
     return Keeping(
         making=making,
-        exports=Exports(options.app, store=store, making=making, gate=gate, clock=options.clock, runner=runner, actions=actions),
+        exports=exports,
         archives=Archives(store=store, making=making, archiving=archiving, pool=pool, gate=gate, runner=runner, actions=actions),
         restores=Restores(
             options,
@@ -64,5 +70,24 @@ def keeping(
             gate=gate,
             runner=runner,
             actions=actions,
+        ),
+        workspaces=WorkspaceRecoveries(
+            store=store,
+            looks=WorkspaceLooks(
+                options.app,
+                store=store,
+                pool=pool,
+                archiving=archiving,
+                reconciler=places.reconciler,
+                operations=journaled.operations,
+            ),
+            places=places,
+            exports=exports,
+            making=making,
+            recovering=RecoverMaking(options, store=store, feed=feed, pool=pool, making=making),
+            pool=pool,
+            gate=gate,
+            clock=options.clock,
+            journaled=journaled,
         ),
     )

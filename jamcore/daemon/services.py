@@ -9,6 +9,7 @@ from typing import Protocol
 from uuid import UUID
 
 from jamcore.daemon.operation_service import OperationService
+from jamcore.daemon.workspace_service import WorkspaceService
 from jamcore.domain.approvals import Approval, ApprovalRule, ApprovalState, DecisionRequest
 from jamcore.domain.capacity import CapacityReport
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
@@ -359,6 +360,7 @@ class Services:
     archives: ArchiveService
     restores: RestoreService
     operations: OperationService
+    workspaces: WorkspaceService
     approvals: ApprovalService
     runs: RunService
     changes: ChangeService

@@ -100,14 +100,20 @@ class ActionRegistry:
             if kind in but or only not in (None, kind):
                 continue
             try:
-                await self._finish(runner, identifier, kind, initial)
+                await self.finish(runner, identifier, kind, initial)
             except JamError as error:
                 failed.append((identifier, error))
             except Exception as error:  # noqa: BLE001 - a step of start-up: one bad record blocks no other
                 failed.append((identifier, ActionFailedError(kind=kind, action=str(identifier), detail=repr(error))))
         return tuple(failed)
 
-    async def _finish(self, runner: Runner, identifier: UUID, kind: str, initial: str) -> None:
+    async def finish(self, runner: Runner, identifier: UUID, kind: str, initial: str) -> None:
+        """Finish one action that had not ended, from the record that it was begun with.
+
+        Raises:
+            UnknownActionError, UnreadableActionError: Another version of Jam began it.
+            Exception: As :meth:`Runner.run`.
+        """
         action = self._actions.get(kind)
         if action is None:
             raise UnknownActionError(kind=kind, action=str(identifier))

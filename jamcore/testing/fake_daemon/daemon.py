@@ -35,6 +35,7 @@ from jamcore.testing.fake_daemon.removals import FakeRemovals
 from jamcore.testing.fake_daemon.rooms import FakeRooms
 from jamcore.testing.fake_daemon.state import FakeServices
 from jamcore.testing.fake_daemon.system import FakeCredentials, FakeHosts, FakeInventory, FakeProviders, FakeSystem
+from jamcore.testing.fake_daemon.workspaces import FakeWorkspaces
 
 
 def services_of(fake: FakeServices) -> Services:
@@ -58,6 +59,7 @@ def services_of(fake: FakeServices) -> Services:
         archives=FakeArchives(fake),
         restores=FakeArchives(fake),
         operations=FakeOperations(fake),
+        workspaces=FakeWorkspaces(fake),
         approvals=FakeApprovals(fake),
         runs=FakeRuns(fake),
         changes=FakeChanges(fake),

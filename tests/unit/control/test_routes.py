@@ -20,6 +20,7 @@ from jamcore.domain.requests import AcceptRequest, OverrideRequest, RejectReques
 from jamcore.domain.resets import StartFreshRequest
 from jamcore.domain.retention import RemovalQuestion, RemovalRequest
 from jamcore.domain.sessions import TurnState
+from jamcore.domain.workspace_care import RecoverRequest, RecoveryWay
 
 if TYPE_CHECKING:
     from tests.unit.control.conftest import Ask, Served
@@ -177,6 +178,15 @@ def rows() -> tuple[Row, ...]:
             422,
             "restore_workspace",
         ),
+        Row("inspect_workspace", "GET", f"/v1/rooms/{REF}/workspace", "", 200, "inspect_workspace"),
+        Row(
+            "recover_workspace",
+            "POST",
+            f"/v1/rooms/{REF}/workspace/recover",
+            json.dumps({"id": str(TURN), "way": "retry"}),
+            200,
+            "recover_workspace",
+        ),
         Row("list_operations", "GET", f"/v1/operations?room={REF}&unfinished=1&limit=5", "", 200, "operations"),
         Row("show_operation", "GET", "/v1/operations/f0000000", "", 200, "show_operation"),
         Row("reconcile_hosts", "GET", "/v1/hosts", "", 200, "reconcile"),
@@ -271,6 +281,9 @@ async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
     cleanup = await client.clearing.plan_cleanup("my room/50%", CleanupQuestion())
     cleared = await client.clearing.clean_up("my room/50%", CleanupRequest(id=TURN, confirmed=cleanup.digest))
     assert cleared.cleanup.removed_bytes == cleanup.planned_bytes
+    assert (await client.workspaces.inspect("my room/50%")).room == "my room/50%"
+    recovered = await client.workspaces.recover("my room/50%", RecoverRequest(id=TURN, way=RecoveryWay.EXPORT))
+    assert (recovered.export_id, recovered.way) == (TURN, RecoveryWay.EXPORT)
     told = await client.operations.list(room="my room/50%", limit=2)
     assert (len(told.items), told.more) == (2, True)
     story = await client.operations.show(told.items[0].id)
