@@ -76,6 +76,7 @@ guarantees: $(STAMP)
 	$(BIN)/python -m jamcore.testing.guarantees
 	$(BIN)/python -m jamcore.testing.error_page
 	$(BIN)/python -m jamcore.testing.settings_page
+	$(BIN)/python -m jamcore.testing.operations_page
 	$(BIN)/python -m jamcore.testing.engines --write
 
 install: $(STAMP)

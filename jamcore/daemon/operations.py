@@ -48,6 +48,11 @@ class Operations:
         self._runner = runner
         self._actions = actions
 
+    @property
+    def actions(self) -> ActionRegistry:
+        """The kinds that there are."""
+        return self._actions
+
     async def list(
         self, *, room: str | None = None, host: str | None = None, unfinished: bool = False, limit: int = LISTED
     ) -> OperationPage:

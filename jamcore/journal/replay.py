@@ -72,6 +72,14 @@ class ActionRegistry:
         """Return the registered kinds in order."""
         return tuple(sorted(self._actions))
 
+    def action(self, kind: str) -> Action[Any]:
+        """Return a registered kind.
+
+        Raises:
+            KeyError: There is none of that name.
+        """
+        return self._actions[kind]
+
     def declared(self, kind: str) -> Declaration | None:
         """Return what a kind declares; ``None`` for one that this Jam does not know."""
         action = self._actions.get(kind)
