@@ -10,9 +10,8 @@ from anyio import to_thread
 
 from jamcore.daemon.archive_sources import ArchiveMaking, size_of
 from jamcore.daemon.export_sources import ExportMaking
-from jamcore.daemon.workspaces import KeptRoom, cut_operation, require_managed, room_of_ref
+from jamcore.daemon.workspaces import KeptRoom, asked_for, require_managed, room_of_ref
 from jamcore.domain.checkpoint_exports import unspelled
-from jamcore.domain.errors import ConflictError
 from jamcore.domain.keeping import (
     ArchivePlan,
     ArchiveQuestion,
@@ -20,7 +19,6 @@ from jamcore.domain.keeping import (
     ArchiveResult,
     KeptBytes,
     WorkspaceArchivedError,
-    WorkspaceBusyError,
 )
 from jamcore.domain.kept_exports import ExportState, KeptExport
 from jamcore.domain.sessions import WorkspaceState
@@ -122,16 +120,10 @@ def _require_archivable(kept: KeptRoom) -> None:
 def _begun(ref: str, request: ArchiveRequest, repos: Repos) -> ArchiveIntent:
     """Return the intent: of the archive that was begun for the same, otherwise a new one."""
     kept = room_of_ref(repos, ref)
-    known = request.id if repos.operations.knows(request.id) else cut_operation(repos, kept, KIND)
-    if known is None:
+    intent = asked_for(repos, kept, request.id, KIND, partial(_intent, kept, request))
+    if not repos.operations.knows(intent.id):
         _require_archivable(kept)
-        return _intent(kept, request, request.id)
-    intent = _intent(kept, request, known)
-    if repos.operations.initial(known) == intent.canonical_json().decode():
-        return intent
-    if known == request.id:
-        raise ConflictError(kind="operation", ref=str(known), problem="the id was used for another request")
-    raise WorkspaceBusyError(room=kept.room.name, operation=str(known), kind=KIND)
+    return intent
 
 
 def _intent(kept: KeptRoom, request: ArchiveRequest, identifier: UUID) -> ArchiveIntent:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 from anyio import to_thread
 
 from jamcore.daemon.export_sources import ExportMaking
-from jamcore.daemon.workspaces import KeptRoom, require_idle, room_of_ref
+from jamcore.daemon.workspaces import KeptRoom, asked_for, room_of_ref
 from jamcore.domain import layout
 from jamcore.domain.errors import JamError, NotFoundError
 from jamcore.domain.exports import ExportDamagedError, ExportManifest
@@ -20,7 +21,7 @@ from jamcore.journal.runner import Runner
 from jamcore.runtime.gate import StopGate
 from jamcore.store import Repos, Store
 from jamcore.system.clock import Clock
-from jamcore.workspace.keeping.exporting import ExportIntent, export_action
+from jamcore.workspace.keeping.exporting import KIND, ExportIntent, export_action
 
 
 class Exports:
@@ -49,20 +50,21 @@ class Exports:
     async def new(self, ref: str, request: RoomExportRequest) -> ExportView:
         """Export a room's workspace with its latest checkpoint. An exact retry verifies the export and returns the same.
 
+        Who asks for the same while it is made, or after it was cut, gets that one.
+
         Raises:
             WorkspaceElsewhereError: The files are in no directory of Jam's.
             WorkspaceArchivedError: They are in an export already.
             WorkspaceBusyError: Another operation of the workspace has not ended.
-            ConflictError: The same, by a moment; or the id was used for something else.
+            ConflictError: One was begun in this very moment, or the id was used for something else.
             ExportRefusedError, TreeChangedError: It cannot be exported exactly; nothing was published.
         """
-        intent = await self._store.read(partial(_intent, ref, request))
-        known = await self._store.read(lambda repos: repos.operations.knows(request.id))
-        if not known:
-            await self._require_exportable(ref)
+        intent, new = await self._store.read(partial(_asked, ref, request))
+        if new is not None:
+            self._making.tree(new)
         with self._gate.until_stop("export a workspace"):
-            done = (await self._runner.run(self._action, request.id, intent)).row()
-            if known:
+            done = (await self._runner.run(self._action, intent.id, intent)).row()
+            if new is None:
                 await self._making.verified(done.id, done.manifest_sha256)
         return await self._view(done)
 
@@ -87,11 +89,6 @@ class Exports:
             return ExportVerdict(export=row, sound=False, total=1, named=("its directory is gone",))
         return ExportVerdict(export=await self._store.transact(partial(_note_sound, self._clock, row)), sound=True)
 
-    async def _require_exportable(self, ref: str) -> None:
-        """Refuse before anything is begun what can be refused then."""
-        kept = await self._store.read(partial(_free, ref))
-        self._making.tree(kept)
-
     async def _view(self, row: KeptExport) -> ExportView:
         room = await self._store.read(lambda repos: repos.rooms.get(row.room_id).name if row.room_id else "")
         manifest, problem = await to_thread.run_sync(self._manifest, row)
@@ -110,24 +107,25 @@ class Exports:
             return None, error.strerror or "it cannot be read"
 
 
-def _free(ref: str, repos: Repos) -> KeptRoom:
-    """Return a room whose files are in their place, and that nothing else is done with."""
+def _asked(ref: str, request: RoomExportRequest, repos: Repos) -> tuple[ExportIntent, KeptRoom | None]:
+    """Return the intent, and for a new one the room whose files are to be in their place."""
     kept = room_of_ref(repos, ref)
+    intent = asked_for(repos, kept, request.id, KIND, partial(_intent, kept, request))
+    if repos.operations.knows(intent.id):
+        return intent, None
     if kept.workspace.state is WorkspaceState.ARCHIVED:
         raise WorkspaceArchivedError(room=kept.room.name)
-    require_idle(repos, kept)
-    return kept
+    return intent, kept
 
 
-def _intent(ref: str, request: RoomExportRequest, repos: Repos) -> ExportIntent:
-    kept = room_of_ref(repos, ref)
+def _intent(kept: KeptRoom, request: RoomExportRequest, identifier: UUID) -> ExportIntent:
     return ExportIntent(
-        id=request.id,
+        id=identifier,
         room_id=kept.room.id,
         host_id=kept.host.id,
         session_id=kept.session.id,
         workspace_id=kept.workspace.id,
-        export_id=request.id,
+        export_id=identifier,
         leave_out=request.leave_out,
     )
 

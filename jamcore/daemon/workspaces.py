@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 from uuid import UUID
 
 from jamcore.domain.cells import WorkspaceSource
+from jamcore.domain.errors import ConflictError
 from jamcore.domain.exports import ExportOrigin
 from jamcore.domain.keeping import WorkspaceArchivedError, WorkspaceBusyError, WorkspaceElsewhereError
+from jamcore.domain.records import Record
 from jamcore.domain.sessions import Agent, Room, RuntimeHost, RuntimeSession, SessionWorkspace, WorkspaceState
 from jamcore.engines.port import Engine
 from jamcore.runtime.worktree import WorkTreeHiddenError, WorkTrees
 from jamcore.store import Repos
 from jamcore.workspace.keeping.exporting import KIND as EXPORT
+
+A = TypeVar("A", bound=Record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,29 @@ def move_workspace(repos: Repos, kept: KeptRoom, state: WorkspaceState) -> None:
     repos.workspaces.move(kept.workspace.id, state)
     if native := repos.host_native.of_session(kept.session.id):
         repos.host_native.move(native.id, state)
+
+
+def asked_for(repos: Repos, kept: KeptRoom, request: UUID, kind: str, make: Callable[[UUID], A]) -> A:
+    """Return the intent of what is asked for: of the operation that was begun for the same, under its id, otherwise a new one.
+
+    Args:
+        repos: The transaction.
+        kept: Whose workspace.
+        request: The id of the request.
+        kind: Of the operation.
+        make: Returns the intent under an id.
+
+    Raises:
+        ConflictError: The id was used for something else (WS-11).
+        WorkspaceBusyError: Another operation of the workspace has not ended.
+    """
+    known = request if repos.operations.knows(request) else cut_operation(repos, kept, kind)
+    intent = make(known or request)
+    if known is None or repos.operations.initial(known) == intent.canonical_json().decode():
+        return intent
+    if known == request:
+        raise ConflictError(kind="operation", ref=str(known), problem="the id was used for another request")
+    raise WorkspaceBusyError(room=kept.room.name, operation=str(known), kind=kind)
 
 
 def cut_operation(repos: Repos, kept: KeptRoom, kind: str) -> UUID | None:
