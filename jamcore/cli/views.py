@@ -29,7 +29,9 @@ def moment(at: datetime | None) -> str:
 
 def room_state(view: RoomView) -> str:
     """Return one word: what the room is doing."""
-    return room_word(busy=view.busy, live=view.live, not_parked=view.not_parked, workspace=view.workspace.state)
+    return room_word(
+        busy=view.busy, live=view.live, not_parked=view.not_parked, workspace=view.workspace.state, host=view.host.state
+    )
 
 
 def show_room(output: Output, view: RoomView) -> None:

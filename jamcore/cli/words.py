@@ -14,11 +14,14 @@ TEXT_CHARACTERS = 48
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
-def room_word(*, busy: bool, live: bool, not_parked: str = "", workspace: str = "") -> str:
+def room_word(*, busy: bool, live: bool, not_parked: str = "", workspace: str = "", host: str = "") -> str:
     """Return what a room is doing, in a word or two. A parked room whose sandbox could not be stopped yet says so (START-5).
 
-    ``workspace`` is the state of its workspace: one that is archived is what a person has to know first.
+    ``workspace`` and ``host`` are states: of a room whose host was removed for good, or whose files are archived, that is what a person
+    has to know first.
     """
+    if host == "removed":
+        return host
     if workspace == "archived":
         return workspace
     return "working" if busy else "live" if live else "not parked yet" if not_parked else "parked"

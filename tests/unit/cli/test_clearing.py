@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jamcore.cli.exits import Exit
+from jamcore.cli.words import room_word
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Jam
@@ -76,3 +77,10 @@ def test_the_last_export_is_deleted_with_a_word_of_its_own(jam: Jam, room: str) 
     assert (refused.status, "export.last_of_workspace" in refused.err) == (Exit.REFUSED, True)
     done = jam("export", "rm", export, "--confirm", digest, "--lose-workspace")
     assert (done.status, done.out) == (Exit.OK, f"Export {export}: deleted, 8192 bytes freed\n")
+
+
+@pytest.mark.guarantee("WS-8")
+def test_a_room_whose_host_was_removed_says_so_before_all_else() -> None:
+    """Also where its files are archived, which they are then."""
+    assert room_word(busy=False, live=False, workspace="archived", host="removed") == "removed"
+    assert room_word(busy=False, live=False, workspace="archived", host="parked") == "archived"
