@@ -39,6 +39,7 @@ from jamcore.domain.sessions import (
     WorkspaceState,
 )
 from jamcore.runtime.provision import ProvisionIntent, begin_provision
+from jamcore.sandbox import cleanup
 from jamcore.sandbox.planning import EngineFacts
 from jamcore.store import Repos, Store, open_store
 from jamcore.system.clock import SystemClock
@@ -52,7 +53,7 @@ ENGINE = EngineFacts(name="bubblewrap", isolation=Isolation.NAMESPACE, abilities
 THEN = datetime(2026, 1, 2, tzinfo=UTC)
 BAD, GOOD = 1, 2
 """The bad record of each kind is always the first that is come to."""
-RESET, DELETION = 3, 4
+RESET, DELETION, CLEANUP = 3, 4, 5
 """Of an action."""
 DAMAGED_PENDING = f"{layout.PENDING_CLEANUPS}/jam-0000000000000000.json"
 NOBODY = UUID(int=0)
@@ -214,6 +215,7 @@ async def unknown_actions(store: Store) -> None:
     """Begin two actions of kinds that this Jam does not have, and one of each kind with a step of its own, which cannot be read."""
     await store.transact(lambda repos: repos.operations.begin(ident(ACTION, DELETION), deletion.KIND, "{}", About()))
     await store.transact(lambda repos: repos.operations.begin(ident(ACTION, RESET), reset_action.KIND, "{}", About()))
+    await store.transact(lambda repos: repos.operations.begin(ident(ACTION, CLEANUP), cleanup.KIND, "{}", About()))
     for number in (BAD, GOOD):
         await store.transact(
             lambda repos, number=number: repos.operations.begin(ident(ACTION, number), f"gone-{number}", "{}", About())  # type: ignore[misc]
@@ -235,6 +237,7 @@ async def test_one_bad_record_in_each_step_blocks_nothing(options: DaemonOptions
         ORDER,
         (
             Path(DAMAGED_PENDING).stem,
+            ident(ACTION, CLEANUP),
             ident(HOST, BAD),
             ident(HOST, BAD),
             STUCK,
