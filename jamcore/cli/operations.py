@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import MappingProxyType
 
 from jamcore.cli.output import Output
 from jamcore.cli.views import moment
 from jamcore.cli.words import SHORT_ID
 from jamcore.domain.operation_views import OperationLine, OperationRow, OperationView
 
-_PHASES = {"intended": "begins", "recorded": "done", "failed": "failed"}
-_STYLES = {"failed": "red", "cancelled": "yellow", "succeeded": "green"}
+_PHASES = MappingProxyType({"intended": "begins", "recorded": "done", "failed": "failed"})
+_STYLES = MappingProxyType({"failed": "red", "cancelled": "yellow", "succeeded": "green"})
 
 
 def state_word(row: OperationRow) -> str:

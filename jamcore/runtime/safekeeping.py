@@ -95,6 +95,15 @@ class Safekeeping:
             return self._note(error)
         return None
 
+    async def make_safe(self) -> None:
+        """Capture what is in no generation yet, queueing for it like everybody.
+
+        Raises:
+            JamError: It was not captured.
+        """
+        if self.dirty:
+            await self.capture(CheckpointReason.AFTER_TURN)
+
     async def capture(self, reason: CheckpointReason, waits: Callable[[str], Awaitable[None]] = _silently) -> Checkpoint | None:
         """Publish a generation of the whole host, or return the one that holds everything; ``None`` without continuity of the provider.
 

@@ -145,8 +145,7 @@ class HostWorker:
         Raises:
             JamError: It was not captured.
         """
-        if self._kept.dirty:
-            await self._kept.capture(CheckpointReason.AFTER_TURN)
+        await self._kept.make_safe()
 
     async def stop(self) -> Checkpoint | None:
         """End the host: interrupt what runs, checkpoint, park, and return the final checkpoint when one was made."""

@@ -41,6 +41,7 @@ CHOSEN = MappingProxyType(
         "GuestPaths": "an engine states its own",
         "Isolation": "an engine states its own",
         "Means": "an engine states by which it holds a limit",
+        "RecoveryWay": "a person chooses it for a workspace that something is wrong with",
         "RuleScope": "a person chooses it for a rule",
     }
 )
