@@ -37,6 +37,7 @@ from jamcore.system.clock import SystemClock
 from jamcore.system.files import Files
 from jamcore.system.ids import SystemIds
 from jamcore.testing.daemon import DaemonChild, running_daemon
+from jamcore.workspace.provision import HostManifest
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SESSIONS_STORED, EVENTS_OF_EACH = 10_000, 10
@@ -121,6 +122,7 @@ async def measure_start(root: Path, *, rounds: int) -> list[Row]:
         async with running_daemon(child):
             pass
     await fill(children["full"].app / layout.DATABASE)
+    place(children["full"].app)
     for number in range(rounds + 1):
         for name, child in children.items():
             with laps[name].lap():
@@ -140,6 +142,17 @@ async def fill(database: Path) -> None:
     raw.close()
     async with open_store(database, files=Files(), clock=SystemClock(), daemon_id=daemon) as store:
         await store.transact(_fill)
+
+
+def place(app: Path) -> None:
+    """Make what a start looks at of each session: the directory of its files, and the manifest of its host."""
+    for number in range(SESSIONS_STORED):
+        host, session = (_session(number)[name] for name in ("host", "session"))
+        (app / layout.session_workspace(host.id, session.id)).mkdir(parents=True)
+        manifest = HostManifest(
+            agent_id=host.agent_id, host_id=host.id, provider=host.provider, sandbox=host.sandbox, created_at=host.created_at
+        )
+        (app / layout.manifest(host.id)).write_bytes(manifest.canonical_json() + b"\n")
 
 
 def _fill(repos: Repos) -> None:
