@@ -135,7 +135,13 @@ class ArchiveMaking:
         found = await self._look(await self._kept(intent))
         require_removable(found, confirmed=learned(intent.inspected), force=intent.overrides)
         tree, aside = _places(intent)
-        await self._in_thread(lambda: self._aside.move(tree, aside))
+        await self._in_thread(lambda: self._set_aside(intent, tree, aside))
+
+    def _set_aside(self, intent: ArchiveIntent, tree: str, aside: str) -> None:
+        """Hold the tree against its export, byte for byte, as the last thing before it goes: a look at the work in it is bounded."""
+        same = self._making.reader.require_same
+        same(intent.what().request, learned(intent.digest), tree, from_thread.check_cancelled)
+        self._aside.move(tree, aside)
 
     async def is_aside(self, intent: ArchiveIntent) -> bool:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
@@ -198,6 +198,11 @@ def _row(part: ExportPart, verified: Verified) -> KeptExport:
 
 
 def _keep(row: KeptExport, now: datetime, repos: Repos) -> KeptExport:
+    """Keep the row of a new export. A clock that was set back makes none older than one that is there: the newest is what comes back."""
+    if row.workspace_id is not None and repos.exports.find_id(row.id) is None:
+        newest = next(iter(repos.exports.of_workspace(row.workspace_id)), None)
+        if newest is not None and newest.created_at >= row.created_at:
+            row = row.model_copy(update={"created_at": newest.created_at + timedelta(microseconds=1)})
     repos.exports.insert(row)
     repos.exports.verified(row.id, now)
     return repos.exports.get(row.id)

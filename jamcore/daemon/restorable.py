@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from jamcore.daemon.removed_hosts import require_there
 from jamcore.daemon.workspaces import KeptRoom, cut_operation, require_managed, room_of_ref
 from jamcore.domain.cells import Placement
 from jamcore.domain.errors import ConflictError
@@ -66,12 +67,14 @@ def usable_export(intent: RestoreIntent, kept: KeptRoom, repos: Repos) -> KeptEx
     Raises:
         ExportNotUsableError: It is not this workspace's, or not there, or its host was removed.
         ConflictError: Another Shared host of the agent lives.
+        CleanupUnfinishedError: The host is on its way out: what came back would go with it.
     """
     export = repos.exports.get(intent.export_id)
     if problem := _unusable(export, kept):
         raise ExportNotUsableError(export=str(export.id), problem=problem)
     if kept.host.state is HostState.REMOVED:
         raise ExportNotUsableError(export=str(export.id), problem="the sandbox that it is of was removed, with its room's place")
+    require_there(repos, kept.host)
     live = repos.hosts.live_shared(kept.agent.id) if kept.host.cell.placement is Placement.SHARED else None
     if live is not None and live.id != kept.host.id:
         raise ConflictError(

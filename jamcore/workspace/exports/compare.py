@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 
 from jamcore.domain.checkpoint_exports import spelled, unspelled
 from jamcore.domain.exports import ExportedKind, ExportEntry, TreeTotals
@@ -10,7 +11,7 @@ from jamcore.system.tree_calls import TreeCalls
 from jamcore.system.trees import Names
 from jamcore.workspace.exports.describing import Learned, spelled_attributes, spelled_path
 from jamcore.workspace.exports.learning import learn
-from jamcore.workspace.exports.survey import Item, Named, survey
+from jamcore.workspace.exports.survey import MODES, Item, Named, survey
 
 _MODES = 0o7777
 
@@ -18,7 +19,16 @@ _MODES = 0o7777
 class TreeComparison:
     """One tree, looked at and read; entries are then held against it, one after the other."""
 
-    def __init__(self, root: int, top: str, found: Named, calls: TreeCalls, alive: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        root: int,
+        top: str,
+        found: Named,
+        calls: TreeCalls,
+        alive: Callable[[], None] = lambda: None,
+        *,
+        leave_out: AbstractSet[Names] | None = None,
+    ) -> None:
         """Look at the tree and read it.
 
         Args:
@@ -27,10 +37,13 @@ class TreeComparison:
             found: Takes what differs.
             calls: How it is read.
             alive: Called often; raises when the caller gave up.
+            leave_out: The tree is the one that was exported: it has what was left out, this on request, and bits that were stripped.
         """
+        self._modes = _MODES if leave_out is None else MODES
+        self._original = leave_out is not None
         self._top = top
         self._found = found
-        look = survey(root, calls, alive=alive)
+        look = survey(root, calls, leave_out=leave_out or frozenset(), alive=alive)
         self._learned, changed = learn(root, look, calls, alive)
         for path in changed:
             found.add(self._below(path), "changed while it was read")
@@ -45,6 +58,7 @@ class TreeComparison:
         self._counts[entry.kind] += 1
         self._bytes += entry.size if entry.same_file_as is None else 0
         if entry.kind is ExportedKind.LEFT_OUT:
+            self._take_left_out(entry)
             return
         path = tuple(unspelled(entry.path).split(b"/"))
         item = self._items.pop(entry.path, None)
@@ -53,6 +67,11 @@ class TreeComparison:
             return
         for problem in self._problems(entry, item, self._learned):
             self._found.add(path, problem)
+
+    def _take_left_out(self, entry: ExportEntry) -> None:
+        item = self._items.get(entry.path)
+        if self._original and item is not None and item.kind is ExportedKind.LEFT_OUT:
+            del self._items[entry.path]
 
     def end(self) -> TreeTotals:
         """Name what no entry told of, and return what the entries told of."""
@@ -80,8 +99,8 @@ class TreeComparison:
             problems.append("has another modification time")
         if entry.kind is ExportedKind.SYMLINK:
             return problems if spelled(of.target) == entry.target else [*problems, "has another link target"]
-        if f"{item.mode & _MODES:04o}" != entry.mode:
-            problems.append(f"has the mode {item.mode & _MODES:04o} instead of {entry.mode}")
+        if f"{item.mode & self._modes:04o}" != entry.mode:
+            problems.append(f"has the mode {item.mode & self._modes:04o} instead of {entry.mode}")
         if spelled_attributes(of.attributes) != entry.attributes:
             problems.append("has other extended attributes")
         return problems + (self._content(entry, item, of) if entry.kind is ExportedKind.FILE else [])

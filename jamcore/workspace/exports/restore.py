@@ -11,7 +11,7 @@ from uuid import UUID
 from jamcore.domain import layout
 from jamcore.domain.checkpoint_exports import unspelled
 from jamcore.domain.errors import ConflictError, NotFoundError
-from jamcore.domain.exports import WORKSPACE, ExportDamagedError, TreeTotals
+from jamcore.domain.exports import WORKSPACE, ExportDamagedError, ExportRequest, TreeChangedError, TreeTotals
 from jamcore.system.files import Files
 from jamcore.system.removal import remove_tree
 from jamcore.system.tree_calls import TreeCalls
@@ -56,6 +56,28 @@ class ExportReader:
             raise NotFoundError(kind="export", ref=str(export)) from None
         with owned(root):
             return Verification(root, self._calls, alive).run(str(export), digest)
+
+    def require_same(self, request: ExportRequest, digest: str, source: str, alive: Callable[[], None] = lambda: None) -> None:
+        """Require that a workspace is what its export holds, byte for byte, but for what was left out and stripped.
+
+        Args:
+            request: What the export was made for.
+            digest: The digest that was recorded of it.
+            source: The workspace's path below the app directory.
+            alive: Called often; raises when the caller gave up.
+
+        Raises:
+            TreeChangedError: It is not any more; names all that differs, up to a bound.
+            ExportDamagedError: The export is not what was recorded.
+            OSError: The machine failed.
+        """
+        found, leave_out = Named(), frozenset(tuple(unspelled(path).split(b"/")) for path in request.leave_out)
+        with opened_below(self._app, source, self._calls) as tree:
+            self._hold(
+                request.export_id, digest, TreeComparison(tree, WORKSPACE, found, self._calls, alive, leave_out=leave_out), alive
+            )
+        if found.total:
+            raise TreeChangedError(total=found.total, named=tuple(found.first))
 
     def restore(self, export: UUID, digest: str, destination: str, alive: Callable[[], None] = lambda: None) -> TreeTotals:
         """Bring the workspace of an export back. The export stays as it is.
@@ -117,6 +139,13 @@ class ExportReader:
         """Hold what was restored against the entries of the export."""
         found = Named()
         tree = TreeComparison(target, WORKSPACE, found, self._calls, alive)
+        totals = self._hold(export, digest, tree, alive)
+        if found.total:
+            raise ExportDamagedError(export=str(export), total=found.total, named=tuple(found.first))
+        return totals
+
+    def _hold(self, export: UUID, digest: str, tree: TreeComparison, alive: Callable[[], None]) -> TreeTotals:
+        """Hold the entries of an export's workspace against a tree."""
         top = WORKSPACE.encode()
         try:
             with owned(open_root(self._app / layout.export_root(export))) as root:
@@ -125,11 +154,8 @@ class ExportReader:
                     if unspelled(entry.path).split(b"/")[0] == top:
                         tree.take(entry)
         except DamagedError as error:
-            found.add((error.name.encode(),), error.problem)
-        totals = tree.end()
-        if found.total:
-            raise ExportDamagedError(export=str(export), total=found.total, named=tuple(found.first))
-        return totals
+            raise ExportDamagedError(export=str(export), total=1, named=(f"{error.name}: {error.problem}",)) from error
+        return tree.end()
 
 
 def _owner_of(parent: int) -> tuple[int, int] | None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Protocol
 from uuid import UUID
 
-from jamcore.domain.exports import ExportDamagedError
+from jamcore.domain.exports import ExportDamagedError, TreeChangedError
 from jamcore.domain.keeping import ArchiveEvidence, ArchiveUnfinishedError
 from jamcore.domain.operations import ExportRetention, OnRestart
 from jamcore.domain.records import Record
@@ -97,7 +97,7 @@ class ArchiveSources(ExportSources, Protocol):
         """Look at the work tree once more, and give its directory another name outside the guest's reach.
 
         Raises:
-            RemovalEvidenceChangedError, RemovalBlockedError: It is not any more what was exported; it is where it was.
+            TreeChangedError, RemovalEvidenceChangedError, RemovalBlockedError: It is not any more what was exported; it is where it was.
         """
 
     async def is_aside(self, intent: ArchiveIntent) -> bool:
@@ -132,7 +132,7 @@ def archive_action(sources: ArchiveSources) -> Action[ArchiveIntent]:
             Step(REMOVE, steps.remove, OnRestart.REPLAY, leaves=out_of_reach),
             Step(SETTLE, steps.settle, OnRestart.REPLAY, leaves="the verified export"),
         ),
-        hopeless=(RemovalBlockedError, RemovalEvidenceChangedError, ExportDamagedError),
+        hopeless=(RemovalBlockedError, RemovalEvidenceChangedError, ExportDamagedError, TreeChangedError),
         commits_at=MARK,
         lets_go=True,
         settle=sources.give_up,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from jamcore.system.files import Files
 from jamcore.system.removal import remove_tree
 from jamcore.system.tree_calls import TreeCalls
 from jamcore.system.trees import status_of
+from jamcore.system.usage import mounts_below
 from jamcore.workspace.exports.reading import opened_below
 
 
@@ -43,8 +45,9 @@ class SetAside:
 
         Raises:
             FileNotFoundError: It has neither.
-            OSError: The machine refused; it has its own name still.
+            OSError: The machine refused, or something is mounted there; it has its own name still.
         """
+        self._require_unmounted(path)
         with self._parent(path) as (parent, name), self._parent(aside) as (other, new):
             if status_of(parent, name) is None and status_of(other, new) is not None:
                 return
@@ -56,10 +59,16 @@ class SetAside:
         """Remove what was set aside, durably; what is gone is fine.
 
         Raises:
-            OSError: Something of it could not be removed; the rest can be removed again.
+            OSError: Something of it could not be removed, or something is mounted there; the rest can be removed again.
         """
+        self._require_unmounted(aside)
         with self._parent(aside) as (parent, name):
             remove_tree(parent, name, sync=self._files.sync, alive=alive)
+
+    def _require_unmounted(self, path: str) -> None:
+        """What is bound there lies elsewhere, and a walk does not see that where it is of the same file system."""
+        if mounted := mounts_below(self._app / path):
+            raise OSError(errno.EBUSY, f"something is mounted at {mounted[0]}", mounted[0])
 
     @contextmanager
     def _parent(self, path: str) -> Iterator[tuple[int, bytes]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jamcore.domain.errors import ConflictError, NotFoundError
-from jamcore.domain.exports import ExportRefusedError
+from jamcore.domain.exports import ExportRefusedError, TreeChangedError
 from jamcore.testing.nasty_trees import facts_of, plant, plant_left_out
 from tests.unit.workspace.exports.conftest import EXPORT, World
 
@@ -76,6 +76,26 @@ def test_sockets_and_fifos_are_left_out_and_named(world: World) -> None:
     assert tuple(text.rpartition(": ")[0] for text in done.manifest.left_out.first) == names
     assert (done.manifest.left_out.total, done.manifest.workspace.left_out) == (3, 3)
     assert facts_of(world.restore(done.digest)) == facts_of(world.tree)
+
+
+@pytest.mark.guarantee("WS-4", "WS-13")
+def test_a_workspace_is_held_against_its_export(world: World) -> None:
+    """What was left out and stripped is no difference; everything else is one, by its name."""
+    plant(world.tree)
+    plant_left_out(world.tree)
+    (world.tree / "build").mkdir()
+    (world.tree / "build" / "lost").write_text("x")
+    done = world.write(leave_out=("build",))
+    reader, request = world.reader(), done.manifest.request
+    reader.require_same(request, done.digest, world.source)
+    (world.tree / "new").write_text("x")
+    with pytest.raises(TreeChangedError, match="new"):
+        reader.require_same(request, done.digest, world.source)
+    (world.tree / "new").unlink()
+    (world.tree / "fifo").unlink()
+    (world.tree / "fifo").write_text("a file now")
+    with pytest.raises(TreeChangedError, match="fifo"):
+        reader.require_same(request, done.digest, world.source)
 
 
 @pytest.mark.guarantee("WS-13")

@@ -1,0 +1,140 @@
+"""What an archive takes away is in its export, whatever happens to the work tree in between (WS-4, WS-10, WS-13)."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+
+from jamcore.daemon.archive_sources import ArchiveMaking
+from jamcore.domain.keeping import RestoreRequest
+from jamcore.domain.sessions import HostState, WorkspaceState
+from jamcore.system.clock import SystemClock
+from jamcore.testing.matrix.world import SUBJECT, World, install_plugin, living, make_world
+from jamcore.testing.rooms import new_id, refused
+from jamcore.workspace.keeping.archiving import ArchiveIntent
+from tests.unit.daemon.clearing import archive, confirmed
+
+pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Path]]:
+    """A world with two parked rooms, made once, and where that state is kept."""
+    root = tmp_path_factory.mktemp("archives")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(install_plugin(root / "site")))
+        world = World(root / "world")
+        anyio.run(make_world, world)
+        world.keep(root / "kept")
+        yield world, root / "kept"
+
+
+@pytest.fixture
+def world(kept: tuple[World, Path]) -> World:
+    """That world, as it was kept."""
+    world, state = kept
+    world.bring_back(state)
+    return world
+
+
+def hook(tree: Path) -> None:
+    """Write where no look at the work counts anything: a git directory's own files."""
+    (tree / ".git" / "hooks" / "pre-push").write_text("written after the export\n")
+
+
+def same_size_and_time(tree: Path) -> None:
+    """Write other bytes, as many, under the same time, as programs do that keep times."""
+    note = tree / "kept-time.txt"
+    status = note.stat()
+    note.write_bytes(b"B" * status.st_size)
+    os.utime(note, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.guarantee("WS-4", "WS-10")
+@pytest.mark.parametrize("change", [hook, same_size_and_time])
+async def test_what_is_written_after_the_export_keeps_the_tree(
+    world: World, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None]
+) -> None:
+    """Also what alters no count, size or time: the tree is held against its export, byte for byte, before it goes."""
+    tree = world.work()
+    (tree / "kept-time.txt").write_bytes(b"AAAA")
+    await anyio.run_process(["git", "init", "-q", str(tree)])
+    (tree / ".git" / "hooks").mkdir(exist_ok=True)
+    prune = ArchiveMaking.prune
+
+    async def then_change(self: ArchiveMaking, intent: ArchiveIntent) -> None:
+        await prune(self, intent)
+        change(tree)
+
+    monkeypatch.setattr(ArchiveMaking, "prune", then_change)
+    async with living(world) as services:
+        with refused("export.tree_changed"):
+            await archive(services, SUBJECT)
+        assert tree.is_dir()
+        assert (await services.rooms.get(SUBJECT)).workspace.state is not WorkspaceState.ARCHIVED
+        monkeypatch.undo()
+        await archive(services, SUBJECT)
+        assert not tree.exists()
+
+
+@pytest.mark.guarantee("WS-13")
+async def test_what_is_mounted_in_the_tree_keeps_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that is bound there lies elsewhere: nothing of it goes, also when it has the same file system."""
+    tree = world.work()
+    monkeypatch.setattr("jamcore.workspace.keeping.aside.mounts_below", lambda path: (f"{path}/bound",))
+    async with living(world) as services:
+        with refused("storage.failed"):
+            await archive(services, SUBJECT)
+    assert tree.is_dir()
+
+
+class Turned(SystemClock):
+    """A clock that a test turns back."""
+
+    back = timedelta()
+
+    def now(self) -> datetime:
+        """Return the time on it."""
+        return super().now() - self.back
+
+
+@pytest.mark.guarantee("WS-6")
+async def test_the_newest_export_is_the_one_that_was_made_last(world: World) -> None:
+    """A clock that was set back between two exports does not bring older files back as the newest."""
+    tree, clock = world.work(), Turned()
+    async with living(world, clock=clock) as services:
+        (tree / "state").write_text("older")
+        await archive(services, SUBJECT)
+        await services.restores.restore(SUBJECT, RestoreRequest(id=new_id()))
+        (tree / "state").write_text("newer")
+        clock.back = timedelta(hours=1)
+        newest = await archive(services, SUBJECT)
+        done = await services.restores.restore(SUBJECT, RestoreRequest(id=new_id()))
+    assert done.export_id == newest
+    assert (tree / "state").read_text() == "newer"
+
+
+@pytest.mark.guarantee("WS-6", "WS-17")
+async def test_nothing_comes_back_to_a_host_that_is_on_its_way_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clean-up that was cut goes on later, and would take along what came back, or never end because of it."""
+
+    def broken(*_: object, **__: object) -> bool:
+        raise OSError(errno.EIO, "Input/output error")
+
+    async with living(world) as services:
+        await archive(services, SUBJECT)
+        request = await confirmed(services)
+        with monkeypatch.context() as patch, refused("host.cleanup_unfinished"):
+            patch.setattr("jamcore.daemon.host_files.remove_tree", broken)
+            await services.cleanups.clean_up(SUBJECT, request)
+        with refused("host.cleanup_unfinished"):
+            await services.restores.restore(SUBJECT, RestoreRequest(id=new_id()))
+        assert not world.work().exists()
+    async with living(world) as services:
+        assert (await services.rooms.get(SUBJECT)).host.state is HostState.REMOVED
