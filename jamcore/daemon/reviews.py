@@ -156,6 +156,7 @@ class Reviews:
     async def _accept(self, ref: str, request: AcceptRequest) -> ChangeDecision:
         judged = await self._judged(ref)
         if judged.decision is not None:
+            await self._require_same(request, judged.change)
             return self._again(judged.decision, request.id, Verdict.ACCEPTED)
         await self._require_none_begun(judged.change.id, but=request.id)
         intent = await self._intent(judged, request)
@@ -169,6 +170,12 @@ class Reviews:
         target = await branches.target(intent.branch, intent.base, allow_moved=intent.allow_moved)
         patch = await self._sources.patch(intent)
         await branches.commit(target, patch, branch=intent.branch, message=intent.message, author=intent.author, at=intent.at)
+
+    async def _require_same(self, request: AcceptRequest, change: ChangeRequest) -> None:
+        """Require that what comes under the id of an acceptance is that acceptance: another branch, say, is another one (WS-11)."""
+        initial = await self._store.read(lambda repos: repos.operations.initial(request.id))
+        if initial is not None and not _is_same(request, change, read_record(self._action, request.id, initial)):
+            raise ConflictError(kind="operation", ref=str(request.id), problem="the id was used for another request")
 
     async def _require_none_begun(self, change: UUID, *, but: UUID) -> None:
         """Refuse another verdict while an acceptance that failed half way is to be finished: it may be on a branch already."""
@@ -254,7 +261,7 @@ class Reviews:
             room_id=change.room_id,
             patch_sha256=request.patch_sha256,
             repository=str(repository),
-            branch=request.branch or f"jam/{str(change.id)[-12:]}",
+            branch=_branch(request, change),
             base=evidence.base_commit if workspace.source is WorkspaceSource.PRIVATE_HOST_CLONE else None,
             allow_moved=request.allow_moved,
             author=author,
@@ -284,6 +291,19 @@ class Reviews:
             return Evidence.model_validate_json(data)
         except ValidationError as error:
             raise ChangePackageError(change=str(change.id), problem=f"{EVIDENCE} cannot be read") from error
+
+
+def _branch(request: AcceptRequest, change: ChangeRequest) -> str:
+    return request.branch or f"jam/{str(change.id)[-12:]}"
+
+
+def _is_same(request: AcceptRequest, change: ChangeRequest, begun: AcceptIntent) -> bool:
+    """Say whether a request could have begun an acceptance. What it leaves out was found out then, and is not looked at again."""
+    asked = (change.id, request.patch_sha256, _branch(request, change), request.allow_moved)
+    if asked != (begun.change_id, begun.patch_sha256, begun.branch, begun.allow_moved):
+        return False
+    elsewhere = request.repository is not None and not Path(request.repository).resolve().is_relative_to(begun.repository)
+    return not elsewhere and request.author in (None, begun.author)
 
 
 def _message(change: ChangeRequest, evidence: Evidence) -> str:

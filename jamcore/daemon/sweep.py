@@ -25,6 +25,8 @@ PACKAGE = r"\.[0-9a-f-]{36}\.partial"
 """A change request or an export that was not published; making it again makes it anew."""
 SNAPSHOT = r"index-.+"
 """The index of one snapshot of a work tree, or of one change on its way to a branch."""
+LOOK = r"removal-.+"
+"""What git needs to look into somebody's repository before its tree is removed."""
 GIT_LOCK = r".+\.lock"
 """Git's lock of a reference: one that was left would refuse every later change of it."""
 GIT_OBJECT = r"tmp_(?:obj|pack|idx)_.+"
@@ -41,7 +43,7 @@ RULES: tuple[tuple[str, str], ...] = (
     (layout.PENDING_CLEANUPS, WRITING),
     (layout.CREDENTIALS, WRITING),
     (f"{layout.ENGINES}/*", WRITING),
-    (layout.CHANGES, f"{PACKAGE}|{SNAPSHOT}"),
+    (layout.CHANGES, f"{PACKAGE}|{SNAPSHOT}|{LOOK}"),
     (layout.EXPORTS, PACKAGE),
     (f"{layout.HOSTS}/*", WRITING),
     (f"{layout.HOSTS}/*/recovery", f"{WRITING}|{STAGED}"),

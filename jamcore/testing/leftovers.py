@@ -22,6 +22,7 @@ TEMPORARY = re.compile(
       | \.archived-.*                # a workspace on its way out
       | \.staging-.*                  # a program that is being unpacked
       | index-.*                      # a snapshot's own index
+      | removal-.*                    # a look before a removal
       | .*\.lock                      # git's, of a reference or an index
       | tmp_(?:obj|pack|idx)_.*       # git's, of an object
     )$"""
@@ -70,6 +71,6 @@ def _temporary(app: Path) -> Iterator[Path]:
 
 
 def _unpublished(app: Path) -> Iterator[Path]:
-    for pack in sorted(app.glob("runtime-hosts/*/recovery/packs/*")):
+    for pack in sorted(app.glob("runtime-hosts/*/recovery/packs/*.pack")):
         if not (pack.parents[1] / "checkpoints" / pack.stem / "complete.json").exists():
             yield pack

@@ -24,6 +24,7 @@ LEFT = (
     "cfg/sandbox-owners/pending-cleanups/.jam-1.json.0123abcd.tmp",
     "engines/bubblewrap/.jam-1.json.0123abcd.tmp",
     "change-requests/.01a2285d-83e1-7166-a0fd-6f63348fa195.partial/change.patch",
+    "change-requests/removal-x1/objects",
     f"{HOST}/.manifest.json.0123abcd.tmp",
     f"{HOST}/recovery/checkpoints/one/.complete.json.0123abcd.tmp",
     f"{HOST}/recovery/staging/0",
