@@ -48,7 +48,9 @@ def show_archive(output: Output, plan: ArchivePlan, question: ArchiveQuestion, r
     seen = plan.evidence
     losses = seen.inspection.losses
     output.line("Goes, once a verified export of it exists:")
-    output.line(f"  the room's files: {losses.files} files, {size_word(losses.bytes)} ({losses.bytes} bytes)")
+    output.line(
+        f"  the room's files: {losses.files} files, {size_word(losses.bytes)} ({losses.bytes} bytes), and what git keeps of them"
+    )
     for path in question.leave_out:
         output.line(f"  for good, and in no export: {path}", "yellow")
     for export in seen.exports_that_go:

@@ -18,7 +18,7 @@ from jamcore.domain.resources import limits_in_words
 from jamcore.domain.retention import CheckpointStanding
 from jamcore.domain.safekeeping import Safety
 from jamcore.domain.sandboxes import Resources
-from jamcore.domain.sessions import Turn, WorkspaceState
+from jamcore.domain.sessions import HostState, Turn, WorkspaceState
 from jamcore.domain.shared_hosts import ONE_TRUST_DOMAIN
 
 
@@ -60,8 +60,11 @@ def show_room(output: Output, view: RoomView) -> None:
         output.note(ONE_TRUST_DOMAIN, "yellow")
     if view.not_parked:
         output.note(f"{view.not_parked}; it is tried again each second", "red")
-    if view.workspace.state is WorkspaceState.ARCHIVED:
-        name = quoted(view.room.name)
+    name = quoted(view.room.name)
+    if view.host.state is HostState.REMOVED:
+        words = "Its sandbox was removed for good, with its checkpoints. Its exports stay"
+        output.note(f"{words}: jam export ls {name}\nOne becomes a new room: jam export import DIRECTORY", "yellow")
+    elif view.workspace.state is WorkspaceState.ARCHIVED:
         output.note(f"Its files are in an export: jam export ls {name}\nBring them back: jam workspace restore {name}", "yellow")
     show_trouble(output, view)
 

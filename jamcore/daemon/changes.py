@@ -11,7 +11,9 @@ from jamcore.daemon.views import room_records
 from jamcore.domain import layout
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.errors import ConflictError
+from jamcore.domain.keeping import WorkspaceArchivedError
 from jamcore.domain.requests import ChangeView
+from jamcore.domain.sessions import WorkspaceState
 from jamcore.journal.runner import Runner
 from jamcore.journal.steps import Action
 from jamcore.runs.change_action import ChangeIntent, ChangeSources
@@ -49,6 +51,7 @@ class Changes:
         Raises:
             ConflictError: The id belongs to another room's change request.
             DaemonStoppingError: The daemon is being stopped; the next start finishes it.
+            WorkspaceArchivedError: Its files are in an export.
             JamError, OSError: The work tree cannot be read, or the disk refused.
         """
         records = await self._store.read(lambda repos: room_records(repos, repos.rooms.find(ref)))
@@ -56,6 +59,8 @@ class Changes:
             if known.room_id != records.room.id:
                 raise ConflictError(kind="change request", ref=str(identifier), problem="the id was used for another room")
             return known
+        if records.workspace.state is WorkspaceState.ARCHIVED:
+            raise WorkspaceArchivedError(room=records.room.name)
         intent = ChangeIntent(id=identifier, room_id=records.room.id, session_id=records.session.id)
         await self._sources.review(intent)  # a work tree that cannot be reached is refused before anything is begun
         with self._gate.until_stop("build a change request"):

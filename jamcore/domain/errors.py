@@ -66,7 +66,9 @@ class NotFoundError(RefusalError):
     """The named record does not exist."""
 
     code: ClassVar[str] = "input.not_found"
-    hint: ClassVar[str] = "List what exists with `jam room ls`, `jam change ls` or `jam checkpoint ls ROOM`."
+    hint: ClassVar[str] = (
+        "List what exists: `jam room ls`, `jam change ls`, `jam checkpoint ls ROOM`, `jam export ls`, `jam host ls`, `jam operation ls`."
+    )
 
     kind: str
     ref: str

@@ -143,8 +143,8 @@ class NotFromElsewhereError(RefusalError):
 
     code: ClassVar[str] = "export.not_from_elsewhere"
     hint: ClassVar[str] = (
-        "Nothing was changed. `jam workspace restore ROOM` brings back what was archived here; "
-        "for a second room, import the export once more."
+        "Nothing was changed. `jam workspace restore ROOM` brings back what was archived here. "
+        "For another room, or where the sandbox was cleaned up, take its directory in as a new export: `jam export import DIRECTORY`."
     )
 
     export: str

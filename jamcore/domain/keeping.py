@@ -204,7 +204,10 @@ class ExportNotUsableError(RefusalError):
     """The export cannot be brought back to this room."""
 
     code: ClassVar[str] = "export.not_usable"
-    hint: ClassVar[str] = "Nothing was changed. `jam export ls ROOM` lists the exports of a room."
+    hint: ClassVar[str] = (
+        "Nothing was changed. `jam export ls ROOM` lists the exports of a room; "
+        "a sound one becomes a new room by `jam export import DIRECTORY`."
+    )
 
     export: str
     problem: str

@@ -144,7 +144,10 @@ class TreeProcess(Record):
 
 
 class RemovalLosses(Record):
-    """Sums over the whole tree. All of it would be gone, whether or not it stands against the removal."""
+    """Sums over the whole tree. All of it would be gone, whether or not it stands against the removal.
+
+    ``files`` counts names, without git's own; ``bytes`` are theirs, those of a file with several names once.
+    """
 
     uncommitted: int
     untracked: int

@@ -109,6 +109,7 @@ class _Walk:
     def __init__(self, bounds: InspectionBounds, alive: Callable[[], None]) -> None:
         self.found = Survey()
         self.digest = hashlib.sha256()
+        self.linked: set[tuple[int, int]] = set()
         self._bounds = bounds
         self._alive = alive
         self._entries = 0
@@ -190,7 +191,11 @@ class _Walk:
         if name == b".git" or not (regular or stat.S_ISLNK(seen.st_mode)):
             return
         self.found.files += 1
-        self.found.bytes += seen.st_size
+        same = (seen.st_dev, seen.st_ino)
+        if same not in self.linked:
+            self.found.bytes += seen.st_size
+        if seen.st_nlink > 1:
+            self.linked.add(same)
         tree = owner.tree
         start = 0 if tree is None or not tree.path else len(tree.path) + 1
         (self.found.outside if tree is None else tree.files).append(SeenFile(path[start:], seen.st_size, seen.st_mtime_ns))

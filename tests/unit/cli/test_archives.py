@@ -28,7 +28,7 @@ def test_the_plan_says_what_goes_and_what_stays_and_its_digest_confirms(jam: Jam
     plan = jam("workspace", "archive", room, "--retention", "keep-latest", "--json").json
     shown = jam("workspace", "archive", room, "--retention", "keep-latest")
     assert shown.status == Exit.OK
-    assert "the room's files: 3 files, 4.0 KiB (4096 bytes)" in shown.out
+    assert "the room's files: 3 files, 4.0 KiB (4096 bytes), and what git keeps of them" in shown.out
     assert f"the older export {older[:13]}: 4096 bytes" in shown.out
     assert f"jam workspace archive {room} --retention keep-latest --confirm {plan['digest']}" in shown.err
     kept = jam("workspace", "archive", room)

@@ -263,3 +263,13 @@ async def test_the_digest_is_fresh_evidence(workspace: Workspace, checkout: Path
     assert (blocked(now), now.digest == seen.digest) == (blocked(seen), False)
     git(checkout, "tag", "another")
     assert (await workspace.look()).digest != now.digest
+
+
+@pytest.mark.guarantee("WS-16")
+async def test_a_file_with_several_names_takes_its_bytes_once(workspace: Workspace) -> None:
+    """What is printed as bytes that go is what goes: each name is counted, and the content once."""
+    (workspace.path / "a").write_bytes(b"x" * 1000)
+    (workspace.path / "b").hardlink_to(workspace.path / "a")
+    (workspace.path / "c").write_bytes(b"y" * 24)
+    found = await workspace.look()
+    assert (found.losses.files, found.losses.bytes) == (3, 1024)
