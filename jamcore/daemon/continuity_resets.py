@@ -15,6 +15,7 @@ from jamcore.daemon.hosts import HostWorkers
 from jamcore.daemon.reset_files import ResetFiles
 from jamcore.daemon.reset_plan import ResetPlanner, SourceSession, source_sessions
 from jamcore.daemon.reset_rows import apply_reset, cut_turns, keep_record
+from jamcore.daemon.reset_standing import standing_against
 from jamcore.daemon.rooms import Rooms
 from jamcore.daemon.views import bound_room
 from jamcore.domain.continuity import CheckpointReason, ContinuityFailure
@@ -29,7 +30,7 @@ from jamcore.domain.resets import (
     StartFreshRequest,
     StartFreshResult,
 )
-from jamcore.domain.sessions import HostState, RuntimeHost, SessionWorkspace, TurnState
+from jamcore.domain.sessions import RuntimeHost, SessionWorkspace, TurnState
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner
 from jamcore.runtime.feed import RoomFeed
@@ -39,7 +40,6 @@ from jamcore.sandbox.fence import fence
 from jamcore.store import Repos, Store
 from jamcore.system.clock import Clock
 
-IN_USE = "a room of it is live, or comes up: while it lives its next turn makes a new checkpoint, and nothing needs to be given up"
 FINISHED = (TurnState.COMPLETED, TurnState.CAPTURED)
 
 
@@ -246,10 +246,10 @@ class ContinuityResets:
         """Return a host on which no provider runs or comes up. A lease is taken before anything of a host is started.
 
         Raises:
-            ResetRefusedError: A session holds it, it is not parked, or it was started afresh already.
+            ResetRefusedError: A session holds it, it is not parked, it was started afresh already, or its files are not in their place.
         """
-        leases, host = await self._store.read(lambda repos: (repos.leases.live_of_host(host_id), repos.hosts.get(host_id)))
-        if problem := IN_USE if leases else _not_down(host):
+        host, problem = await self._store.read(partial(standing_against, host_id))
+        if problem:
             raise ResetRefusedError(host=str(host_id), problem=problem)
         return host
 
@@ -279,11 +279,3 @@ class ContinuityResets:
 
 def _workspace(session: UUID, repos: Repos) -> SessionWorkspace:
     return repos.workspaces.of_session(session)
-
-
-def _not_down(host: RuntimeHost) -> str:
-    if host.state in (HostState.PARKED, HostState.PROVISIONING):
-        return ""
-    if host.state is HostState.ARCHIVED:
-        return "its conversations were started afresh already"
-    return "its sandbox is not parked yet; `jam daemon restart` parks it if it stays so"

@@ -128,7 +128,10 @@ class Restores:
             return f"the conversation comes back from generation {found.generation}, which is still there"
         if held is None:
             return "neither the export nor the sandbox holds a checkpoint of the conversation"
-        await self._build(intent, kept, held)
+        try:
+            await self._build(intent, kept, held)
+        except CheckpointCorruptError as error:  # the files wait for nothing: what is resumed is decided, and refused, by itself
+            return f"the conversation cannot be brought back, and `jam continuity {kept.room.name}` says why: {error.detail}"
         return f"the conversation comes back from the export, which has generation {held.generation}"
 
     async def enter(self, intent: RestoreIntent) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -12,13 +15,15 @@ import anyio
 import pytest
 
 from jamcore.daemon.archive_sources import ArchiveMaking
+from jamcore.domain import layout
 from jamcore.domain.keeping import RestoreRequest
+from jamcore.domain.resets import StartFreshRequest
 from jamcore.domain.sessions import HostState, WorkspaceState
 from jamcore.system.clock import SystemClock
 from jamcore.testing.matrix.world import SUBJECT, World, install_plugin, living, make_world
 from jamcore.testing.rooms import new_id, refused
 from jamcore.workspace.keeping.archiving import ArchiveIntent
-from tests.unit.daemon.clearing import archive, confirmed
+from tests.unit.daemon.clearing import archive, confirmed, look
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
 
@@ -138,3 +143,38 @@ async def test_nothing_comes_back_to_a_host_that_is_on_its_way_out(world: World,
         assert not world.work().exists()
     async with living(world) as services:
         assert (await services.rooms.get(SUBJECT)).host.state is HostState.REMOVED
+
+
+@pytest.mark.guarantee("CONT-9", "WS-6")
+async def test_no_fresh_start_leaves_an_archived_workspace_behind(world: World) -> None:
+    """The export is of the workspace that the room has; a new one could never be given its files back."""
+    async with living(world) as services:
+        await archive(services, SUBJECT)
+        for path in (world.app / layout.host_root(world.room().host.id) / "recovery").rglob("*"):
+            if path.is_file():
+                path.write_bytes(b"damaged")
+        shutil.rmtree(world.app / layout.host_root(world.room().host.id) / "provider-state")
+        seen = await services.continuity.inspect(SUBJECT)
+        assert seen.evidence.failure is not None, "there is something to give up"
+        assert "archived" in seen.blocked
+        with refused("continuity.reset_refused"):
+            await services.continuity.start_fresh(SUBJECT, StartFreshRequest(id=new_id(), evidence=seen.digest, confirm=True))
+        done = await services.restores.restore(SUBJECT, RestoreRequest(id=new_id()))
+        assert "cannot be brought back" in done.checkpoint, "the files come back, whatever became of the conversation"
+        assert (await services.continuity.inspect(SUBJECT)).can_start_fresh
+
+
+@pytest.mark.guarantee("OWN-7", "WS-8")
+async def test_a_host_of_another_daemon_is_not_cleaned_up(world: World) -> None:
+    """On one database this daemon's engine says of it that it is absent, and means nothing by that."""
+    async with living(world) as services:
+        await archive(services, SUBJECT)
+    async with living(world) as services:
+        with closing(sqlite3.connect(world.app / "jam.db")) as database, database:
+            database.execute("UPDATE hosts SET fence_epoch = fence_epoch + 7 WHERE id = ?", [str(world.room().host.id)])
+        request = await confirmed(services)
+        with refused("store.fenced"):
+            await services.cleanups.clean_up(SUBJECT, request)
+        plan = await look(services)
+        assert plan.unfinished is None
+        assert (world.app / layout.host_root(world.room().host.id)).is_dir()
