@@ -22,7 +22,7 @@ def show_import(output: Output, view: ImportView) -> None:
                 "says it is of",
                 f"room {seen.origin.room_name or '-'}, agent {seen.origin.agent_name}, made {moment(row.created_at)}",
             ),
-            ("agent's program", f"{seen.origin.provider}, {'installed' if seen.provider_installed else 'not installed'} here"),
+            ("agent's plugin", f"{seen.origin.provider}, {'installed' if seen.provider_installed else 'not installed'} here"),
             ("files", f"{seen.workspace.files}, {size_word(seen.workspace.bytes_total)}"),
             ("conversation", _conversation(seen.conversation)),
         )

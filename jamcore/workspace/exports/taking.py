@@ -108,6 +108,7 @@ class ExportTaker:
         self._files.remove_tree(self._app / layout.taken_export(export))
 
     def _take(self, root: int, staging: Path, name: str, alive: Callable[[], None]) -> Taken:
+        _require_manifest(root)
         files = ExportFiles(root, self._calls, alive)
         manifest, data = files.manifest(None)
         self._require_bounded(root, manifest)
@@ -217,7 +218,16 @@ def _opened(source: Path) -> int:
     except OSError as error:
         if error.errno not in _NO_EXPORT:
             raise
-        raise ImportRefusedError(total=1, named=(f"{source}: it is no directory; unpack an archive first",)) from error
+        problem = "it is a link; name what it leads to" if source.is_symlink() else "it is no directory; unpack an archive first"
+        raise ImportRefusedError(total=1, named=(f"{source}: {problem}",)) from error
+
+
+def _require_manifest(root: int) -> None:
+    """Tell another directory from an export that is damaged."""
+    try:
+        os.stat(MANIFEST, dir_fd=root, follow_symlinks=False)
+    except FileNotFoundError as error:
+        raise ImportRefusedError(total=1, named=(f"{MANIFEST}: it is missing, so that this is no export",)) from error
 
 
 def _within(entries: Iterator[ExportEntry]) -> Iterator[ExportEntry]:

@@ -247,8 +247,12 @@ REFUSED: Mapping[str, tuple[Callable[[Path], object], type[JamError], str]] = {
         "manifest.json: it is missing, or no file",
     ),
     "the list is a FIFO": (lambda root: instead(root / ENTRIES, os.mkfifo), ExportDamagedError, "entries.jsonl: it is no file"),
-    "no manifest": (lambda root: (root / MANIFEST).unlink(), ExportDamagedError, "manifest.json: it is missing"),
-    "an empty directory": (emptied, ExportDamagedError, "manifest.json: it is missing"),
+    "no manifest": (
+        lambda root: (root / MANIFEST).unlink(),
+        ImportRefusedError,
+        "manifest.json: it is missing, so that this is no export",
+    ),
+    "an empty directory": (emptied, ImportRefusedError, "manifest.json: it is missing, so that this is no export"),
     "another content": (
         lambda root: replace(root / "workspace" / "other", b"CONTENT"),
         ExportDamagedError,
@@ -273,8 +277,8 @@ def test_a_link_or_an_archive_is_no_export(brought: Path, there: Path, tmp_path:
     link, archive = tmp_path / "link", tmp_path / "it.tar"
     link.symlink_to(brought)
     archive.touch()
-    for path in (link, archive, tmp_path / "none"):
-        with pytest.raises(ImportRefusedError, match="it is no directory"):
+    for path, words in ((link, "it is a link"), (archive, "it is no directory"), (tmp_path / "none", "it is no directory")):
+        with pytest.raises(ImportRefusedError, match=words):
             taker(there).copy(NEW, path)
     assert left(there) == []
 
