@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from jamcore.daemon.archive_sources import ArchiveMaking
+from jamcore.daemon.restores import Restores
 from jamcore.domain import layout
 from jamcore.domain.keeping import RestoreRequest
 from jamcore.domain.resets import StartFreshRequest
@@ -23,6 +24,7 @@ from jamcore.system.clock import SystemClock
 from jamcore.testing.matrix.world import SUBJECT, World, install_plugin, living, make_world
 from jamcore.testing.rooms import new_id, refused
 from jamcore.workspace.keeping.archiving import ArchiveIntent
+from jamcore.workspace.keeping.restoring import RestoreIntent
 from tests.unit.daemon.clearing import archive, confirmed, look
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
@@ -178,3 +180,36 @@ async def test_a_host_of_another_daemon_is_not_cleaned_up(world: World) -> None:
         plan = await look(services)
         assert plan.unfinished is None
         assert (world.app / layout.host_root(world.room().host.id)).is_dir()
+
+
+class Died(BaseException):
+    """A daemon that is gone in the middle of a step."""
+
+
+@pytest.mark.guarantee("WS-6", "WS-12")
+@pytest.mark.parametrize("mine", [False, True])
+async def test_what_somebody_put_in_the_place_meanwhile_is_not_what_came_back(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, mine: bool
+) -> None:
+    """A restore that was cut as it placed the files holds what it finds there against the export."""
+    place = Restores.place
+
+    async def died(self: Restores, intent: RestoreIntent) -> None:
+        if mine:
+            await place(self, intent)
+        raise Died
+
+    tree = world.work()
+    async with living(world) as services:
+        await archive(services, SUBJECT)
+        with monkeypatch.context() as patch:
+            patch.setattr(Restores, "place", died)
+            with pytest.raises(Died):
+                await services.restores.restore(SUBJECT, RestoreRequest(id=new_id()))
+    if not mine:
+        tree.mkdir()
+        (tree / "foreign").write_text("x")
+    async with living(world) as services:
+        found = (await services.rooms.get(SUBJECT)).workspace.state
+    assert found is (WorkspaceState.READY if mine else WorkspaceState.ARCHIVED)
+    assert (tree / "foreign").exists() is not mine
