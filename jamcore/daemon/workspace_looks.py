@@ -148,6 +148,9 @@ def next_commands(stored: StoredWorkspace, found: PlaceFound | None, *, live: bo
     if state is WorkspaceState.READY and sound:
         return ["jam resume ROOM", "jam export new ROOM"]
     if state in (WorkspaceState.READY, WorkspaceState.NEEDS_RECONCILIATION):
-        there = [f"{recover} export"] if found is not None and found.directory else []
-        return [f"{recover} retry", *there, *([f"{recover} restore-latest"] if stored.exports else [])]
+        latest = [f"{recover} restore-latest"] if stored.exports else []
+        if found is not None and not found.directory:  # a retry would make an empty one
+            return [*latest, f"{recover} retry"]
+        there = [f"{recover} export"] if found is not None else []
+        return [f"{recover} retry", *there, *latest]
     return [f"{recover} retry", "jam resume ROOM"]

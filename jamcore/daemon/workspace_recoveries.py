@@ -95,7 +95,10 @@ class WorkspaceRecoveries:
                 return await self._result(stored, request, "nothing was wrong")
             accepted = state is WorkspaceState.NEEDS_RECONCILIATION
             put_right = await self._places.reconciler.reconcile(stored.place, accepted=accepted)
-            wrong = "; ".join(put_right.seen().words()) or "nothing was wrong any more"
+            seen = put_right.seen()
+            wrong = "; ".join(seen.words()) or "nothing was wrong any more"
+            if not seen.directory:
+                wrong += "; an empty one was made"
             return await self._result(stored, request, wrong, kept_aside=put_right.kept_as)
         await self._places.provisioner.require_ready(kept.workspace)
         return await self._result(stored, request, "its directories are there")

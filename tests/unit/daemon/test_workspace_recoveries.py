@@ -114,6 +114,19 @@ async def test_a_corrupt_manifest_is_shown_escaped_and_kept_on_a_persons_word(wo
     assert (world.work() / "third.txt").exists()
 
 
+async def test_files_that_are_gone_come_back_before_an_empty_directory_is_made(world: World) -> None:
+    """The first thing to type is what brings them back, and a retry says that what it makes is empty."""
+    world.work().rename(world.root / "elsewhere")
+    async with living(world) as services:
+        view = await services.workspaces.inspect(SUBJECT)
+        assert view.next == ("jam workspace recover ROOM restore-latest", "jam workspace recover ROOM retry")
+        done = await recover(services, RecoveryWay.RETRY)
+        assert "an empty one was made" in done.said
+        assert list(world.work().iterdir()) == []
+        await recover(services, RecoveryWay.RESTORE_LATEST)
+        assert (world.work() / "second.txt").read_text() == "second\n"
+
+
 async def test_what_is_there_can_be_exported_before_anything_else(world: World) -> None:
     """Also while the workspace needs a person: the export is verified, and the state is as it was."""
     manifest(world).write_bytes(b"{}")
