@@ -110,7 +110,7 @@ def show_deletion(output: Output, plan: ExportDeletionPlan) -> None:
     word = ""
     if seen.last_of_workspace:
         word = " --lose-workspace"
-        output.line("No other sound export has the files of this archived workspace: THEY ARE LOST WITH IT.", "red")
+        output.line("No sound export as new as this one has the files of the archived workspace: THEY ARE LOST WITH IT.", "red")
     if plan.digest:
         output.note(f"Delete it for good: jam export rm {seen.export_id} --confirm {plan.digest}{word}")
     else:

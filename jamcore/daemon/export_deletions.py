@@ -42,13 +42,16 @@ DELETED = "export.deleted"
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What the store says of an export and of those beside it."""
+    """What the store says of an export and of those beside it. Those made ``later`` hold what it holds, or what became of it; an older one
+    does not.
+    """
 
     row: KeptExport
     room: str
     blockers: tuple[DeletionBlocker, ...]
     archived: bool
     others: tuple[KeptExport, ...]
+    later: tuple[KeptExport, ...]
 
 
 class ExportDeletions:
@@ -166,7 +169,7 @@ class ExportDeletions:
             manifest_sha256=stored.row.manifest_sha256,
             payload=usage.state,
             bytes_freed=usage.bytes,
-            last_of_workspace=stored.archived and not blockers and await self._sound.first(stored.others) is None,
+            last_of_workspace=stored.archived and not blockers and await self._sound.first(stored.later) is None,
             others=tuple(KeptBytes(id=each.id, bytes_total=each.bytes_total) for each in stored.others),
             blockers=tuple(blockers),
         )
@@ -238,8 +241,9 @@ def _stored(export: UUID, own: UUID | None, repos: Repos) -> _Stored:
             blockers.append(DeletionBlocker(reason=DeletionReason.BUSY, detail=f"operation {busy} has not ended"))
     beside = repos.exports.of_workspace(row.workspace_id) if row.workspace_id else ()
     others = tuple(each for each in beside if each.id != row.id and each.state is ExportState.PUBLISHED)
+    later = others[: sum(each.created_at > row.created_at for each in others)]
     room = repos.rooms.get(row.room_id).name if row.room_id else ""
-    return _Stored(row=row, room=room, blockers=tuple(blockers), archived=archived, others=others)
+    return _Stored(row=row, room=room, blockers=tuple(blockers), archived=archived, others=others, later=later)
 
 
 def _settle(intent: ExportDeletionIntent, repos: Repos) -> UUID | None:

@@ -44,7 +44,7 @@ class ExportDeletionEvidence(Record):
         manifest_sha256: Of what, as recorded.
         payload: Digest of the names, sizes and times of its directory; empty when that is gone.
         bytes_freed: What its removal frees on the disk.
-        last_of_workspace: No other sound export holds the files of an archived workspace: they are lost with this one.
+        last_of_workspace: No sound export as new as this one holds the files of an archived workspace: they are lost with it.
         others: The other exports of the workspace, which stay.
     """
 
@@ -115,7 +115,7 @@ class ExportDeletionRefusedError(RefusalError):
 
 @dataclass(eq=False)
 class LastExportError(RefusalError):
-    """It is the only sound export of an archived workspace: the files of the room would be lost; nothing was deleted."""
+    """No sound export as new as this one has the files of the archived workspace: they would be lost; nothing was deleted."""
 
     code: ClassVar[str] = "export.last_of_workspace"
     hint: ClassVar[str] = (

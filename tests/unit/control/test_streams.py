@@ -140,7 +140,7 @@ async def serving_one(tmp_path: Path, rooms: OneRoom, stopping: anyio.Event | No
     """Serve one stream with small bounds."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        stream = RoomStream(rooms, "r", after=0, follow=True, **bounds)  # type: ignore[arg-type]
+        stream = RoomStream(rooms, "r", after=0, follow=True, **bounds)
         return await stream.answer(request)
 
     app = web.Application()

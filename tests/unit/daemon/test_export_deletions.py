@@ -94,9 +94,11 @@ async def test_the_export_of_files_that_are_not_archived_stays(world: World) -> 
 
 
 async def test_the_only_sound_export_of_archived_files_goes_with_a_word_of_its_own(world: World) -> None:
-    """Another one that is damaged holds nothing: what was so when it was made is read once more."""
+    """An older one does not hold what it does, and one that is damaged nothing at all."""
     async with living(world) as services:
         newest, older = await exports_of(services, SUBJECT)
+        assert (await services.export_deletions.plan(str(newest))).evidence.last_of_workspace
+        assert not (await services.export_deletions.plan(str(older))).evidence.last_of_workspace
         (world.app / layout.export_root(older) / "workspace" / "work.txt").write_bytes(b"other")
         plan = await services.export_deletions.plan(str(newest))
         assert plan.evidence.last_of_workspace
@@ -135,7 +137,7 @@ async def test_exports_of_a_host_that_was_cleaned_up_can_go(world: World) -> Non
     """They are all that is left of it, so the last one needs the word."""
     async with living(world) as services:
         await services.cleanups.clean_up(SUBJECT, await confirmed(services))
-        for number, export in enumerate(await exports_of(services, SUBJECT)):
+        for number, export in enumerate(reversed(await exports_of(services, SUBJECT))):
             plan = await services.export_deletions.plan(str(export))
             assert plan.evidence.last_of_workspace is bool(number)
             request = ExportDeletionRequest(id=new_id(), confirmed=plan.digest, lose_workspace=bool(number))
