@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import RowMapping, String, and_, insert, or_, select, type_coerce
+from sqlalchemy import RowMapping, String, and_, bindparam, func, or_, select, type_coerce
 
 from jamcore.domain.operations import OPERATION, UNFINISHED, About, Operation, OperationEvent, OperationState
 from jamcore.store.repos.base import Repository, read_row
@@ -14,6 +14,8 @@ from jamcore.store.tables.operations import OPERATION_EVENTS, OPERATIONS
 
 _ABOUT = tuple(About.model_fields)
 _UNFINISHED = OPERATIONS.c.state.in_([state.value for state in UNFINISHED])
+_LAST = select(func.coalesce(func.max(OPERATION_EVENTS.c.seq), 0)).where(OPERATION_EVENTS.c.operation_id == bindparam("operation"))
+"""Made once: every boundary of every step asks for it."""
 FAILED_STEP = "failed"
 """The phase of a boundary at which a step failed."""
 
@@ -201,10 +203,10 @@ class Operations(Repository):
         record: str | None = None,
         result: str = "",
     ) -> None:
-        seq = self._next(OPERATION_EVENTS.c.seq, OPERATION_EVENTS.c.operation_id == identifier)
+        seq = self._connection.execute(_LAST, {"operation": identifier}).scalar_one() + 1
         values = {"operation_id": identifier, "seq": seq, "state": state.value, "at": self._context.now}
         said = {"step": step, "phase": phase, "record": record, "result": result}
-        self._connection.execute(insert(OPERATION_EVENTS).values(**values, **said))
+        self._insert(OPERATION_EVENTS, values | said)
 
 
 def _operation(row: RowMapping) -> Operation:
