@@ -16,7 +16,7 @@ JOBS    ?= 3
 KEPT    := .lanes
 OUTPUT  = $(if $(filter output-sync,$(.FEATURES)),--output-sync=$(1))
 # A lane is bounded as a whole; each of its tests has a bound of its own besides.
-LANE_S  ?= 3000
+LANE_S  ?= 4500
 LANE    = $(BIN)/python -u -m pytest --session-timeout=$(LANE_S) -p no:cacheprovider --guarantees-json $(KEPT)/$@.json
 
 .PHONY: demo test bench lint types imports pytest lane-real lane-crash lane-unit test-unprivileged wheels guarantees install clean

@@ -1,0 +1,57 @@
+"""What the matrices need of a journaled kind besides its boundaries.
+
+A kind that a daemon registers and that has no scenario fails the crash matrix by name. To add one, subclass :class:`Scenario`:
+:meth:`~Scenario.prepare` brings the world of :mod:`jamcore.testing.matrix.world` to where the action can be asked for,
+:meth:`~Scenario.ask` asks for it, always in the same words, and :meth:`~Scenario.check` says what has come of it. Each of them runs in
+another process, so whatever a later one needs is noted in the world. Then name it in :data:`jamcore.testing.matrix.scenarios.SCENARIOS`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+from uuid import UUID
+
+from jamcore.daemon.services import Services
+from jamcore.testing.matrix.world import World
+
+ASKED, EARLIER, LATER = (UUID(int=number << 100) for number in (70, 71, 72))
+"""The ids of the action that is asked for, and of what was asked for while the world was prepared."""
+
+
+class Scenario(ABC):
+    """One kind in a world.
+
+    Attributes:
+        kind: Which.
+        has_words: Whether somebody asks for it under an id of theirs; a start does what has none by itself.
+        inner: Boundaries that a run passes inside its steps.
+    """
+
+    kind: ClassVar[str]
+    has_words: ClassVar[bool] = True
+    inner: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    async def prepare(self, services: Services, world: World) -> None:
+        """Bring the world to where the action can be asked for."""
+
+    @abstractmethod
+    async def ask(self, services: Services, world: World) -> object:
+        """Ask for it, in the same words each time, and return the answer."""
+
+    async def ask_otherwise(self, services: Services, world: World) -> object:
+        """Ask for something else under the same id: this must be refused.
+
+        Raises:
+            JamError: It is.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    async def check(self, services: Services, world: World) -> None:
+        """Require that it was done, once and wholly."""
+
+    @abstractmethod
+    def holds(self, world: World) -> None:
+        """Require what is true of the files at every moment, also while nothing lives."""
