@@ -42,8 +42,9 @@ DELETED = "export.deleted"
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What the store says of an export and of those beside it. Those made ``later`` hold what it holds, or what became of it; an older one
-    does not.
+    """What the store says of an export and of those beside it.
+
+    Those made ``later`` hold what it holds, or what became of that; an older one does not.
     """
 
     row: KeptExport

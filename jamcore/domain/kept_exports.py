@@ -45,8 +45,8 @@ class ExportMaker(StrEnum):
 class KeptExport(Record):
     """The record of one export; its payload lies in :func:`jamcore.domain.layout.export_root`.
 
-    The ids are of this app directory. An export from elsewhere has none until it becomes a new room, and never a host's or a workspace's: it
-    holds nothing of what is done there.
+    The ids are of this app directory. An export from elsewhere has none until it becomes a new room, and never a host's or a
+    workspace's: it holds nothing of what is done there.
 
     Attributes:
         checkpoint_id: The checkpoint that it was made with: its payload is not removed while the export is there (WS-9).

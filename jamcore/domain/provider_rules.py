@@ -153,7 +153,9 @@ def capture_problems(capture: CaptureList, activation: ActivationPlan) -> tuple[
         f"guest scratch {text[:80]!r} is no plain relative path" for text in capture.guest_scratch if not relative_path(text)
     ]
     problems += [
-        f"conversation pattern {text[:80]!r} names no conversation" for text in capture.conversation_patterns if CONVERSATION not in text
+        f"conversation pattern {text[:80]!r} names no conversation"
+        for text in capture.conversation_patterns
+        if CONVERSATION not in text
     ]
     if not capture.entries:
         problems.append("nothing is captured")

@@ -48,7 +48,9 @@ def test_the_scan_sees(text: bytes) -> None:
     assert paths_of_machines("x", text)
 
 
-@pytest.mark.parametrize("text", [b"/home/agent/.x", b"/jam/work/a", b"/usr/bin/git", b"a/work/b", b"/tmp/x", b"/v1/rooms/{ref}/workspace/archive"])
+@pytest.mark.parametrize(
+    "text", [b"/home/agent/.x", b"/jam/work/a", b"/usr/bin/git", b"a/work/b", b"/tmp/x", b"/v1/rooms/{ref}/workspace/archive"]
+)
 def test_the_scan_allows(text: bytes) -> None:
     """Paths of every Linux and of the guest are fine."""
     assert not paths_of_machines("x", text)

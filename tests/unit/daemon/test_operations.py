@@ -48,6 +48,7 @@ class Told:
 
     def action(self) -> Action[Intent]:
         """Return the kind."""
+
         async def nothing(intent: Intent) -> Intent:
             return intent
 
