@@ -74,7 +74,8 @@ class Recovery:
 
     async def _left_hosts(self) -> Problems:
         """No worker lives yet, so no host is live: mark those that a dead daemon left so, and say it in their rooms."""
-        return await each(await self._store.read(lambda repos: repos.hosts.left_live()), self._put_down)
+        left = await self._store.read(lambda repos: dict.fromkeys((*repos.hosts.left_live(), *repos.hosts.unreadable())))
+        return await each(left, self._put_down)
 
     async def _put_down(self, host: UUID) -> None:
         await self._store.transact(partial(_put_down, host))

@@ -109,13 +109,15 @@ class SessionProvisioner:
             WorkspaceBusyError: Another operation makes it, or takes it away.
             ProvisionFailedError, WorkspaceNotReadyError: It cannot.
         """
-        if workspace.state is WorkspaceState.READY:
+        if workspace.state is WorkspaceState.READY and not await self._store.read(partial(_left, workspace)):
             return
         async with self._locks.setdefault(workspace.id, anyio.Lock()):
             await self._make_ready(await self._store.read(lambda repos: repos.workspaces.get(workspace.id)))
 
     async def _make_ready(self, workspace: SessionWorkspace) -> None:
         if workspace.state is WorkspaceState.READY:
+            if left := await self._store.read(partial(_left, workspace)):
+                await self.provision(_intent(left, workspace))
             return
         if workspace.state is WorkspaceState.ARCHIVED:
             raise WorkspaceArchivedError(room=await self._store.read(partial(_room, workspace.session_id)))
@@ -127,12 +129,7 @@ class SessionProvisioner:
         states = (WorkspaceState.PROVISIONING,) if cut else (WorkspaceState.PROVISION_FAILED,)
         if workspace.state not in states:
             raise WorkspaceNotReadyError(session=str(workspace.session_id), state=workspace.state)
-        intent = ProvisionIntent(
-            id=cut or self._ids.uuid(),
-            host_id=workspace.host_id,
-            session_id=workspace.session_id,
-            workspace_id=workspace.id,
-        )
+        intent = _intent(cut or self._ids.uuid(), workspace)
         if cut is None:
             await self._store.transact(lambda repos: _begin_again(repos, intent))
         await self.provision(intent)
@@ -177,6 +174,16 @@ def _read(repos: Repos, intent: ProvisionIntent) -> tuple[RuntimeHost, SessionWo
 
 def _room(session: UUID, repos: Repos) -> str:
     return repos.rooms.get(repos.bindings.of_session(session).room_id).name
+
+
+def _intent(identifier: UUID, workspace: SessionWorkspace) -> ProvisionIntent:
+    return ProvisionIntent(id=identifier, host_id=workspace.host_id, session_id=workspace.session_id, workspace_id=workspace.id)
+
+
+def _left(workspace: SessionWorkspace, repos: Repos) -> UUID | None:
+    """Return the provision of a workspace that has done all but note its end: a full disk cut it there."""
+    unfinished = repos.operations.unfinished_of_workspace(workspace.id)
+    return unfinished if unfinished is not None and repos.operations.get(unfinished).kind == KIND else None
 
 
 def _cut(workspace: SessionWorkspace, repos: Repos) -> UUID | None:

@@ -93,7 +93,9 @@ class DaemonChild:
             raise DaemonFailedError("the daemon runs already")
         said = self._said() if self.private else None
         environment = {**os.environ, **self._places(), **self._environment, **more}
-        self._process = begin_daemon(self.app, environment, said, self._lives)
+        # What is imported from elsewhere is imported by a new interpreter: a fork has its own already.
+        lives = None if "PYTHONPATH" in {**self._environment, **more} else self._lives
+        self._process = begin_daemon(self.app, environment, said, lives)
 
     async def up(self, *, limit_s: float = UP_S) -> Health:
         """Wait until the daemon answers.

@@ -94,8 +94,9 @@ class Manifests:
             found = HostManifest.model_validate_json(text)
         except ValidationError:
             return ManifestState.UNREADABLE
-        whose = (found.agent_id, found.host_id, found.provider, found.sandbox)
-        ours = (wanted.agent_id, wanted.host_id, wanted.provider, wanted.sandbox)
+        # Not the sandbox's name: one that is not its plan's is refused by the plan, before any engine is asked (PLAN-6).
+        whose = (found.agent_id, found.host_id, found.provider)
+        ours = (wanted.agent_id, wanted.host_id, wanted.provider)
         return ManifestState.SOUND if whose == ours else ManifestState.ANOTHERS
 
     def _is_directory(self, own: str | None) -> bool:

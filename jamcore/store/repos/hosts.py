@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from pydantic import ValidationError
 from sqlalchemy import ColumnElement, RowMapping, Table, bindparam, delete, insert, select, update
 
 from jamcore.domain import layout
@@ -113,6 +114,16 @@ class Hosts(Repository):
         left = HOSTS.c.state.not_in(down) | HOSTS.c.id.in_(seated.union(select(LEASES.c.host_id), asked))
         query = select(HOSTS.c.id).where(HOSTS.c.daemon_id == self._context.fence.daemon_id, left)
         return tuple(self._connection.execute(query.order_by(HOSTS.c.created_at, HOSTS.c.id)).scalars())
+
+    def unreadable(self) -> tuple[UUID, ...]:
+        """Return the ids of this daemon's hosts whose cell or state cannot be read, so that a start can name them (START-1).
+
+        Cells are few, and each is read once.
+        """
+        query = select(HOSTS.c.id, HOSTS.c.cell, HOSTS.c.state).where(HOSTS.c.daemon_id == self._context.fence.daemon_id)
+        rows = self._connection.execute(query.order_by(HOSTS.c.created_at, HOSTS.c.id)).all()
+        sound = {cell for cell in {row.cell for row in rows} if _is_cell(cell)}
+        return tuple(row.id for row in rows if row.cell not in sound or row.state not in set(HostState))
 
     def live_shared(self, agent: UUID) -> RuntimeHost | None:
         """Return the agent's live Shared host."""
@@ -311,6 +322,14 @@ class Leases(Repository):
 def _part(row: RowMapping, table: Table) -> dict[str, Any]:
     """Return one table's columns of a joined row."""
     return {column.name: row[column] for column in table.c}
+
+
+def _is_cell(text: str) -> bool:
+    try:
+        Cell.model_validate_json(text)
+    except ValidationError:
+        return False
+    return True
 
 
 def _host(row: Mapping[Any, Any]) -> RuntimeHost:

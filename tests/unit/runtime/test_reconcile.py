@@ -33,7 +33,7 @@ from jamcore.system.ids import SystemIds
 from jamcore.testing.crash import KillAt, Killed
 from jamcore.testing.doubles import plans
 from jamcore.testing.doubles.providers import GOOD, GoodProvider
-from jamcore.workspace.provision import Provisioner
+from jamcore.workspace.provision import HostManifest, Provisioner
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged, pytest.mark.guarantee("START-3")]
 
@@ -158,8 +158,9 @@ def corrupt(path: Path) -> None:
 
 
 def foreign(path: Path) -> None:
-    """Write a manifest that names another sandbox."""
-    path.write_bytes(path.read_bytes().replace(b"jam-", b"jom-"))
+    """Write a manifest that names another host."""
+    manifest = HostManifest.model_validate_json(path.read_bytes())
+    path.write_bytes(manifest.model_copy(update={"host_id": UUID(int=9)}).canonical_json() + b"\n")
 
 
 def seen(path: Path) -> object:
