@@ -15,7 +15,7 @@ from jamcore.testing.crash_matrix import HEADER, Matrix
 from jamcore.testing.matrix.effects import GROUPS, crowded
 from jamcore.testing.matrix.scenarios import SCENARIOS
 
-pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.unprivileged, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 AGAIN = None if os.environ.get("JAM_CRASH_MATRIX") == "all" else 1
 

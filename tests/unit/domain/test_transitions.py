@@ -32,7 +32,7 @@ ARROWS: dict[str, tuple[TransitionTable[Any], type[StrEnum], str]] = {
         planned > provisioning
         provisioning > ready provision-failed needs-reconciliation
         ready > recovering needs-reconciliation removal-blocked archived
-        recovering > ready needs-reconciliation
+        recovering > ready needs-reconciliation archived
         provision-failed > provisioning
         needs-reconciliation > recovering ready
         removal-blocked > ready archived
