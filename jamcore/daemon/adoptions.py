@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 from uuid import UUID
 
 import anyio
-from anyio import from_thread, to_thread
+from anyio import from_thread
 
 from jamcore.continuity.exporting.building import Build, CheckpointBuilder
 from jamcore.continuity.exporting.seats import Seat
@@ -38,13 +37,12 @@ from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.gate import StopGate
 from jamcore.runtime.pool import WorkerPool
 from jamcore.store import Repos, Store
-from jamcore.system.files import storage_error
+from jamcore.system.blocking import in_thread
 from jamcore.workspace.keeping.adopting import KIND, AdoptIntent, adopt_action
 from jamcore.workspace.keeping.aside import SetAside
 from jamcore.workspace.keeping.importing import ImportIntent
 from jamcore.workspace.provision import HostManifest, Provisioner
 
-T = TypeVar("T")
 ADOPTED = "workspace.adopted"
 NOT_ADOPTED = "workspace.not_adopted"
 _NOT_WHAT_WAS_CONFIRMED = (ExportDamagedError, TreeChangedError, CheckpointImportRefusedError, ConflictError, NotFoundError)
@@ -131,28 +129,24 @@ class Adoptions:
         """See :class:`~jamcore.workspace.keeping.adopting.AdoptSources`."""
         kept = await self._kept(intent)
         native = await self._store.read(lambda repos: repos.host_native.of_session(intent.session_id))
-        host = kept.host
-        manifest = HostManifest(
-            agent_id=host.agent_id, host_id=host.id, provider=host.provider, sandbox=host.sandbox, created_at=host.created_at
-        )
         make = partial(
             self._layout.provision,
-            manifest,
+            HostManifest.of(kept.host),
             session=intent.session_id,
             source=kept.workspace.source,
             subdirectories=(),
             elsewhere=native.sessions_path if native else None,
             without_own=True,
         )
-        if not await self._in_thread(make):
-            raise ConflictError(kind="host", ref=str(host.id), problem="its directory is somebody else's")
+        if not await in_thread(make):
+            raise ConflictError(kind="host", ref=str(kept.host.id), problem="its directory is somebody else's")
 
     async def build(self, intent: AdoptIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.adopting.AdoptSources`."""
         kept = await self._kept(intent)
         assert intent.checkpoint_id is not None
         export = await self._store.read(lambda repos: repos.exports.get(intent.export_id))
-        held = (await self._in_thread(partial(self._making.manifest, export))).checkpoint
+        held = (await in_thread(partial(self._making.manifest, export))).checkpoint
         if held is None:
             raise CheckpointImportRefusedError(path=".", reason="no conversation is in it")
         build = Build(
@@ -170,12 +164,12 @@ class Adoptions:
         """See :class:`~jamcore.workspace.keeping.adopting.AdoptSources`."""
         tree = self._making.tree(await self._kept(intent))
         restore = self._making.reader.restore
-        await self._in_thread(lambda: restore(intent.export_id, intent.digest, tree, from_thread.check_cancelled))
+        await in_thread(lambda: restore(intent.export_id, intent.digest, tree, from_thread.check_cancelled))
 
     async def is_placed(self, intent: AdoptIntent) -> bool:
         """See :class:`~jamcore.workspace.keeping.adopting.AdoptSources`."""
         tree = self._making.tree(await self._kept(intent))
-        return await self._in_thread(lambda: self._aside.is_there(tree))
+        return await in_thread(lambda: self._aside.is_there(tree))
 
     async def settle(self, intent: AdoptIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.adopting.AdoptSources`."""
@@ -191,12 +185,6 @@ class Adoptions:
 
     async def _kept(self, intent: AdoptIntent) -> KeptRoom:
         return await self._store.read(lambda repos: kept_room(repos, intent.session_id))
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        try:
-            return await to_thread.run_sync(work)
-        except OSError as error:
-            raise storage_error(error) from error
 
 
 def _room_request(request: AdoptRequest, room: UUID, manifest: ExportManifest) -> RoomRequest:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 from uuid import UUID
 
 from anyio import from_thread, to_thread
@@ -29,13 +27,12 @@ from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.pool import WorkerPool
 from jamcore.sandbox.places import guest_view
 from jamcore.store import Repos, Store
-from jamcore.system.files import storage_error
+from jamcore.system.blocking import in_thread
 from jamcore.workspace.inspection.inspect import Inspector
 from jamcore.workspace.keeping.archiving import ArchiveIntent, Seen
 from jamcore.workspace.keeping.aside import SetAside
 from jamcore.workspace.keeping.exporting import Chosen, ExportPart
 
-T = TypeVar("T")
 ARCHIVED = "workspace.archived"
 
 
@@ -124,7 +121,7 @@ class ArchiveMaking:
     async def prune(self, intent: ArchiveIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
         for export in intent.exports_that_go:
-            await self._in_thread(partial(self._remove_export, export))
+            await in_thread(partial(self._remove_export, export))
 
     async def note(self, intent: ArchiveIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
@@ -135,7 +132,7 @@ class ArchiveMaking:
         found = await self._look(await self._kept(intent))
         require_removable(found, confirmed=learned(intent.inspected), force=intent.overrides)
         tree, aside = _places(intent)
-        await self._in_thread(lambda: self._set_aside(intent, tree, aside))
+        await in_thread(lambda: self._set_aside(intent, tree, aside))
 
     def _set_aside(self, intent: ArchiveIntent, tree: str, aside: str) -> None:
         """Hold the tree against its export, byte for byte, as the last thing before it goes: a look at the work in it is bounded."""
@@ -146,12 +143,12 @@ class ArchiveMaking:
     async def is_aside(self, intent: ArchiveIntent) -> bool:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
         tree, aside = _places(intent)
-        return await self._in_thread(lambda: self._aside.is_there(aside) and not self._aside.is_there(tree))
+        return await in_thread(lambda: self._aside.is_there(aside) and not self._aside.is_there(tree))
 
     async def remove(self, intent: ArchiveIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
         _, aside = _places(intent)
-        await self._in_thread(lambda: self._aside.remove(aside, from_thread.check_cancelled))
+        await in_thread(lambda: self._aside.remove(aside, from_thread.check_cancelled))
 
     async def settle(self, intent: ArchiveIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
@@ -179,12 +176,6 @@ class ArchiveMaking:
         if self._aside.is_there(there):
             self._aside.move(there, aside)
         self._aside.remove(aside, from_thread.check_cancelled)
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        try:
-            return await to_thread.run_sync(work)
-        except OSError as error:
-            raise storage_error(error) from error
 
 
 def may_go(export: KeptExport) -> bool:

@@ -39,8 +39,8 @@ from jamcore.sandbox.cleanup import CleanupIntent, cleanup_action
 from jamcore.sandbox.override import HostInUseError
 from jamcore.sandbox.ownership import Ownership
 from jamcore.store import Repos, Store
+from jamcore.system.blocking import in_thread
 from jamcore.system.clock import Clock
-from jamcore.system.files import storage_error
 
 REMOVED = "host.removed"
 """Code of what is said in the rooms."""
@@ -184,10 +184,7 @@ class HostCleanups:
 
     async def set_aside(self, intent: CleanupIntent) -> None:
         """See :class:`~jamcore.sandbox.cleanup.CleanupSources`."""
-        try:
-            await to_thread.run_sync(self._files.set_aside, intent.host_id)
-        except OSError as error:
-            raise storage_error(error) from error
+        await in_thread(partial(self._files.set_aside, intent.host_id))
 
     async def is_aside(self, intent: CleanupIntent) -> bool:
         """See :class:`~jamcore.sandbox.cleanup.CleanupSources`."""

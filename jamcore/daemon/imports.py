@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 from uuid import UUID
 
-from anyio import from_thread, to_thread
+from anyio import from_thread
 
 from jamcore.continuity.exporting.building import CheckpointBuilder
 from jamcore.daemon.export_sources import ExportMaking
@@ -34,13 +32,12 @@ from jamcore.plugins.manager import ProviderManager
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.runtime.gate import StopGate
 from jamcore.store import Repos, Store
+from jamcore.system.blocking import in_thread
 from jamcore.system.files import storage_error
 from jamcore.workspace.exports.taking import ExportTaker
 from jamcore.workspace.exports.verify import Verified
 from jamcore.workspace.keeping.exporting import WRITING
 from jamcore.workspace.keeping.importing import ImportIntent, NewIds, import_action
-
-T = TypeVar("T")
 
 
 class Imports:
@@ -126,16 +123,16 @@ class Imports:
         if await self._store.read(lambda repos: repos.exports.find_id(intent.export_id)) or self._taker.is_published(intent.id):
             raise ConflictError(kind="export", ref=str(intent.export_id), problem="there is one of this id already")
         take = partial(self._taker.copy, intent.export_id, Path(intent.path), from_thread.check_cancelled)
-        taken = await self._in_thread(take)
+        taken = await in_thread(take)
         return taken.digest, taken.credentials
 
     async def publish(self, intent: ImportIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.importing.ImportSources`."""
-        await self._in_thread(partial(self._taker.publish, intent.export_id))
+        await in_thread(partial(self._taker.publish, intent.export_id))
 
     async def is_published(self, intent: ImportIntent) -> bool:
         """See :class:`~jamcore.workspace.keeping.importing.ImportSources`."""
-        return await self._in_thread(partial(self._taker.is_published, intent.export_id))
+        return await in_thread(partial(self._taker.is_published, intent.export_id))
 
     async def keep(self, intent: ImportIntent, digest: str) -> KeptExport:
         """See :class:`~jamcore.workspace.keeping.importing.ImportSources`."""
@@ -147,7 +144,7 @@ class Imports:
         """See :class:`~jamcore.workspace.keeping.importing.ImportSources`."""
         del error
         kept = await self._store.read(lambda repos: repos.exports.find_id(intent.export_id))
-        await self._in_thread(partial(self._taker.drop, intent.export_id, published=kept is None and intent.digest is not None))
+        await in_thread(partial(self._taker.drop, intent.export_id, published=kept is None and intent.digest is not None))
 
     # ---------------------------------------------------------------------------------------------------------------- inside
 
@@ -193,12 +190,6 @@ class Imports:
         except OSError as error:
             raise storage_error(error) from error
         return "" if found == held else "its list of files says other things than the manifest"
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        try:
-            return await to_thread.run_sync(work)
-        except OSError as error:
-            raise storage_error(error) from error
 
 
 def taken_in(record: type[ImportIntent], export: UUID, repos: Repos) -> ImportIntent:

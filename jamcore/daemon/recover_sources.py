@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
-from anyio import from_thread, to_thread
+from anyio import from_thread
 
 from jamcore.daemon.export_sources import ExportMaking
 from jamcore.daemon.options import DaemonOptions
@@ -18,11 +16,10 @@ from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.pool import WorkerPool
 from jamcore.sandbox.override import HostInUseError
 from jamcore.store import Repos, Store
-from jamcore.system.files import storage_error
+from jamcore.system.blocking import in_thread
 from jamcore.workspace.keeping.aside import SetAside
 from jamcore.workspace.keeping.recovering import RecoverIntent
 
-T = TypeVar("T")
 RECOVERED = "workspace.recovered"
 
 
@@ -53,7 +50,7 @@ class RecoverMaking:
             restored = self._making.reader.restore(intent.export_id, intent.digest, intent.copied, from_thread.check_cancelled)
             return restored.files
 
-        return await _in_thread(copied)
+        return await in_thread(copied)
 
     async def keep_aside(self, intent: RecoverIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.recovering.RecoverSources`."""
@@ -62,11 +59,11 @@ class RecoverMaking:
             if self._aside.is_there(intent.tree) and not self._aside.is_there(intent.kept_as):
                 self._aside.move(intent.tree, intent.kept_as)
 
-        await _in_thread(keep)
+        await in_thread(keep)
 
     async def place(self, intent: RecoverIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.recovering.RecoverSources`."""
-        await _in_thread(lambda: self._aside.move(intent.copied, intent.tree))
+        await in_thread(lambda: self._aside.move(intent.copied, intent.tree))
 
     async def settle(self, intent: RecoverIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.recovering.RecoverSources`."""
@@ -81,19 +78,12 @@ class RecoverMaking:
             if self._aside.is_there(intent.copied):
                 self._aside.remove(intent.copied, from_thread.check_cancelled)
 
-        await _in_thread(remove)
+        await in_thread(remove)
         await self._store.transact(partial(_as_before, intent))
 
     async def is_kept(self, intent: RecoverIntent) -> bool:
         """Say whether something of before is kept."""
-        return await _in_thread(lambda: self._aside.is_there(intent.kept_as))
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    try:
-        return await to_thread.run_sync(work)
-    except OSError as error:
-        raise storage_error(error) from error
+        return await in_thread(lambda: self._aside.is_there(intent.kept_as))
 
 
 def _move(intent: RecoverIntent, state: WorkspaceState, repos: Repos) -> None:

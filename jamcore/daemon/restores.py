@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
 from uuid import UUID
 
 from anyio import from_thread, to_thread
@@ -36,11 +34,10 @@ from jamcore.runtime.gate import StopGate
 from jamcore.runtime.pool import WorkerPool
 from jamcore.sandbox.override import HostInUseError
 from jamcore.store import Repos, Store
-from jamcore.system.files import storage_error
+from jamcore.system.blocking import in_thread
 from jamcore.workspace.keeping.aside import SetAside
 from jamcore.workspace.keeping.restoring import CheckedExport, RestoreIntent, restore_action
 
-T = TypeVar("T")
 RESTORED = "workspace.restored"
 
 
@@ -110,7 +107,7 @@ class Restores:
     async def check(self, intent: RestoreIntent) -> CheckedExport:
         """See :class:`~jamcore.workspace.keeping.restoring.RestoreSources`."""
         export, tree = await self._required(intent)
-        if await self._in_thread(lambda: self._aside.is_there(tree)):
+        if await in_thread(lambda: self._aside.is_there(tree)):
             raise ConflictError(kind="workspace", ref=str(intent.workspace_id), problem=f"something is there already: {tree}")
         verified = await self._making.verified(export.id, export.manifest_sha256)
         totals = verified.manifest.workspace
@@ -141,12 +138,12 @@ class Restores:
     async def place(self, intent: RestoreIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.restoring.RestoreSources`."""
         _, tree = await self._required(intent)
-        await self._in_thread(lambda: self._place(intent, tree))
+        await in_thread(lambda: self._place(intent, tree))
 
     async def is_placed(self, intent: RestoreIntent) -> bool:
         """See :class:`~jamcore.workspace.keeping.restoring.RestoreSources`."""
         tree = self._making.tree(await self._kept(intent))
-        return await self._in_thread(lambda: self._aside.is_there(tree) and self._is_what_was_exported(intent, tree))
+        return await in_thread(lambda: self._aside.is_there(tree) and self._is_what_was_exported(intent, tree))
 
     async def settle(self, intent: RestoreIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.restoring.RestoreSources`."""
@@ -171,7 +168,7 @@ class Restores:
     async def _sound(self, kept: KeptRoom) -> Checkpoint | None:
         """Return the newest checkpoint from which the session resumes and that is whole; what is not is noted."""
         while row := (await self._making.checkpoint(kept)).checkpoint:
-            problem = await self._in_thread(partial(self._problem, row))
+            problem = await in_thread(partial(self._problem, row))
             await self._store.transact(partial(_note, row, problem))
             if not problem:
                 return row
@@ -217,12 +214,6 @@ class Restores:
         if not parent.exists():
             self._options.files.make_private(parent)
         self._making.reader.restore(intent.export_id, intent.digest, tree, from_thread.check_cancelled)
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        try:
-            return await to_thread.run_sync(work)
-        except OSError as error:
-            raise storage_error(error) from error
 
 
 def _note(row: Checkpoint, problem: str, repos: Repos) -> None:

@@ -136,13 +136,10 @@ class SessionProvisioner:
 
     async def _make_layout(self, intent: ProvisionIntent) -> ProvisionIntent:
         host, workspace, native = await self._store.read(lambda repos: _read(repos, intent))
-        manifest = HostManifest(
-            agent_id=host.agent_id, host_id=host.id, provider=host.provider, sandbox=host.sandbox, created_at=host.created_at
-        )
 
         def make() -> bool:
             return self._layout.provision(
-                manifest,
+                HostManifest.of(host),
                 session=workspace.session_id,
                 source=workspace.source,
                 subdirectories=(),

@@ -7,11 +7,10 @@ in the manifest's place is kept beside it under a name that says when, and the p
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 from uuid import UUID
 
 import structlog
@@ -29,13 +28,12 @@ from jamcore.journal.runner import Runner
 from jamcore.journal.steps import Action, Step, boundaries
 from jamcore.runtime.feed import RoomFeed
 from jamcore.store import Repos, Store
+from jamcore.system.blocking import in_thread
 from jamcore.system.clock import Clock
-from jamcore.system.files import Files, storage_error
+from jamcore.system.files import Files
 from jamcore.system.ids import IdSource
 from jamcore.workspace.manifests import Manifests, expected
 from jamcore.workspace.provision import Provisioner
-
-T = TypeVar("T")
 
 KIND = "reconcile"
 LOOK, ASIDE, MAKE, SETTLE = "look", "aside", "make", "settle"
@@ -146,7 +144,7 @@ class Reconciler:
         Raises:
             StorageFailedError: The machine cannot say.
         """
-        return await _in_thread(lambda: self.manifests.look(place))
+        return await in_thread(lambda: self.manifests.look(place))
 
     async def reconcile(self, place: WorkspacePlace, *, accepted: bool = False) -> ReconcileIntent:
         """Put one place right, or mark its workspace as one that a person has to look at.
@@ -176,7 +174,7 @@ class Reconciler:
 
     async def _look(self, intent: ReconcileIntent) -> ReconcileIntent:
         place = await self._place(intent)
-        return intent.model_copy(update={"found": await _in_thread(lambda: self.manifests.look(place))})
+        return intent.model_copy(update={"found": await in_thread(lambda: self.manifests.look(place))})
 
     def _named(self, intent: ReconcileIntent) -> ReconcileIntent:
         in_the_way = intent.seen().manifest in (ManifestState.UNREADABLE, ManifestState.ANOTHERS)
@@ -187,13 +185,13 @@ class Reconciler:
 
     async def _keep_aside(self, intent: ReconcileIntent) -> ReconcileIntent:
         if intent.kept_as:
-            await _in_thread(lambda: self.manifests.keep_aside(intent.host_id, intent.kept_as))
+            await in_thread(lambda: self.manifests.keep_aside(intent.host_id, intent.kept_as))
         return intent
 
     async def _make(self, intent: ReconcileIntent) -> ReconcileIntent:
         if intent.usable:
             place = await self._place(intent)
-            if not await _in_thread(lambda: self._made(place)):
+            if not await in_thread(lambda: self._made(place)):
                 raise ReconcileFailedError(session=str(intent.session_id), problem="another manifest came into its place")
         return intent
 
@@ -217,13 +215,6 @@ class Reconciler:
 
     async def _place(self, intent: ReconcileIntent) -> WorkspacePlace:
         return await self._store.read(lambda repos: repos.workspaces.place(intent.workspace_id))
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    try:
-        return await to_thread.run_sync(work)
-    except OSError as error:
-        raise storage_error(error) from error
 
 
 def _readable_places(repos: Repos) -> tuple[WorkspacePlace, ...]:

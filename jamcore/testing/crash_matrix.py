@@ -25,7 +25,7 @@ from jamcore.testing.leftovers import left_in
 from jamcore.testing.matrix.effects import between
 from jamcore.testing.matrix.lives import OUTCOME, PASSED, REGISTERED, TRACED, ask, finish, make, prepare, start, trace
 from jamcore.testing.matrix.scenarios import SCENARIOS
-from jamcore.testing.matrix.world import SIBLING, World, files_in, replace_tree
+from jamcore.testing.parked_world import SIBLING, World, files_in, replace_tree
 
 Passing = tuple[str, int]
 """A boundary, and which time it is passed."""

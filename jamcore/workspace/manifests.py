@@ -94,10 +94,7 @@ class Manifests:
             found = HostManifest.model_validate_json(text)
         except ValidationError:
             return ManifestState.UNREADABLE
-        # Not the sandbox's name: one that is not its plan's is refused by the plan, before any engine is asked (PLAN-6).
-        whose = (found.agent_id, found.host_id, found.provider)
-        ours = (wanted.agent_id, wanted.host_id, wanted.provider)
-        return ManifestState.SOUND if whose == ours else ManifestState.ANOTHERS
+        return ManifestState.SOUND if found.is_of_same_host(wanted) else ManifestState.ANOTHERS
 
     def _is_directory(self, own: str | None) -> bool:
         if own is None:

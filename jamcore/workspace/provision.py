@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from jamcore.domain import layout
 from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.records import Record
+from jamcore.domain.sessions import RuntimeHost
 from jamcore.system.files import PRIVATE_DIRECTORY, Files
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -28,6 +29,20 @@ class HostManifest(Record):
     provider: str
     sandbox: str
     created_at: datetime
+
+    @classmethod
+    def of(cls, host: RuntimeHost) -> HostManifest:
+        """Return the manifest of a host."""
+        return cls(
+            agent_id=host.agent_id, host_id=host.id, provider=host.provider, sandbox=host.sandbox, created_at=host.created_at
+        )
+
+    def is_of_same_host(self, other: HostManifest) -> bool:
+        """Say whether both are of one host.
+
+        The sandbox's name does not count: one that is not its plan's is refused by the plan, before any engine is asked (PLAN-6).
+        """
+        return (self.agent_id, self.host_id, self.provider) == (other.agent_id, other.host_id, other.provider)
 
 
 class Provisioner:
@@ -108,9 +123,4 @@ class Provisioner:
             found = HostManifest.model_validate_json(path.read_bytes())
         except ValidationError:
             return False
-        return (found.agent_id, found.host_id, found.provider, found.sandbox) == (
-            manifest.agent_id,
-            manifest.host_id,
-            manifest.provider,
-            manifest.sandbox,
-        )
+        return found.is_of_same_host(manifest)

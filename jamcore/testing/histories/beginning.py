@@ -16,9 +16,9 @@ from jamcore.domain.removal import RemovalOverride
 from jamcore.domain.requests import RoomRequest
 from jamcore.system.files import Files
 from jamcore.system.ids import SystemIds
-from jamcore.testing.histories.ground import Ground, copy_over, say
 from jamcore.testing.histories.lives import BLANK, USED, Daemon, Place
 from jamcore.testing.histories.model import KnownRoom, Model
+from jamcore.testing.parked_world import World, replace_tree, say
 from jamcore.testing.postgres import PostgresServer
 
 AT_WORK, PUT_AWAY = ("subject", "sibling"), "stored"
@@ -27,7 +27,7 @@ AT_WORK, PUT_AWAY = ("subject", "sibling"), "stored"
 @contextmanager
 def beginning(root: Path, server: PostgresServer | None = None) -> Iterator[tuple[Place, Model]]:
     """Make a place once, and yield it with what is known of it; each history puts it back and copies that."""
-    place = Place(Ground(root / "world"), root / "blank", server)
+    place = Place(World(root / "world"), root / "blank", server)
     for directory in (place.world.root, place.world.app, place.world.root / "home"):
         Files().make_private(directory)
     if server:
@@ -40,7 +40,7 @@ def beginning(root: Path, server: PostgresServer | None = None) -> Iterator[tupl
         daemon.end()
     if server:
         server.create(BLANK, template=USED)
-    copy_over(place.world.root, place.blank)
+    replace_tree(place.world.root, place.blank)
     try:
         yield place, model
     finally:
@@ -59,7 +59,7 @@ async def _make(services: Services, place: Place, model: Model) -> None:
     await services.archives.archive(PUT_AWAY, request)
     model.archived(archive, stored, ExportRetention.KEEP_ALL)
     path, taken = place.world.root / "elsewhere", SystemIds().uuid()
-    copy_over(place.world.app / layout.export_root(archive), path)
+    replace_tree(place.world.app / layout.export_root(archive), path)
     view = await services.imports.take(ImportRequest(id=taken, path=str(path)))
     await services.imports.confirm(str(taken), ConfirmRequest(confirmed=view.digest))
     model.taken(taken, model.exports[archive])

@@ -18,7 +18,7 @@ from jamcore.daemon.services import Services
 from jamcore.domain import layout
 from jamcore.domain.operations import UNFINISHED
 from jamcore.testing.crash import Killed
-from jamcore.testing.histories.ground import Ground, contents, copy_over
+from jamcore.testing.parked_world import World, files_in, replace_tree
 from jamcore.testing.postgres import PostgresServer
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Cut:
 class Place:
     """Where histories happen, one after the other: a world, the copy that each begins with, and the database server, if it is one."""
 
-    world: Ground
+    world: World
     blank: Path
     server: PostgresServer | None = None
 
@@ -56,7 +56,7 @@ class Place:
 
     def put_back(self) -> None:
         """Make everything as it was in the beginning. Nobody lives here."""
-        copy_over(self.blank, self.world.root)
+        replace_tree(self.blank, self.world.root)
         if self.server:
             self.server.drop(USED)
             self.server.create(USED, template=BLANK)
@@ -84,7 +84,7 @@ class Place:
         engine = create_engine(self.url, poolclass=NullPool)
         names = sorted(set(inspect(engine).get_table_names()) - _MOVING)
         found = {name: repr(sorted(map(repr, self.rows(f'SELECT * FROM "{name}"')))) for name in names}  # noqa: S608 - names
-        return found | contents(self.world.app / layout.EXPORTS) | contents(self.world.app / layout.HOST_NATIVE)
+        return found | files_in(self.world.app / layout.EXPORTS) | files_in(self.world.app / layout.HOST_NATIVE)
 
     def unfinished(self) -> list[tuple[object, ...]]:
         """Return (kind, id) of the operations that have not ended."""

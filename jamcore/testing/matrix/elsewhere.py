@@ -13,7 +13,7 @@ from jamcore.domain.kept_exports import ExportState
 from jamcore.domain.sessions import WorkspaceState
 from jamcore.testing.matrix.keeping import holds_work
 from jamcore.testing.matrix.scenario import ASKED, EARLIER, LATER, Scenario
-from jamcore.testing.matrix.world import SUBJECT, World
+from jamcore.testing.parked_world import SUBJECT, World
 from jamcore.workspace.keeping.adopting import KIND as ADOPT
 from jamcore.workspace.keeping.importing import COPY_POINTS
 from jamcore.workspace.keeping.importing import KIND as IMPORT

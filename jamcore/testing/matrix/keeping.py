@@ -19,7 +19,7 @@ from jamcore.domain.sessions import WorkspaceState
 from jamcore.domain.workspace_care import RecoverRequest, RecoveryWay
 from jamcore.sandbox.cleanup import KIND as CLEANUP
 from jamcore.testing.matrix.scenario import ASKED, EARLIER, LATER, Scenario
-from jamcore.testing.matrix.world import SIBLING, SUBJECT, World
+from jamcore.testing.parked_world import SIBLING, SUBJECT, World
 from jamcore.workspace.keeping.archiving import KIND as ARCHIVE
 from jamcore.workspace.keeping.deleting import KIND as DELETE
 from jamcore.workspace.keeping.exporting import KIND as EXPORT

@@ -21,7 +21,7 @@ from jamcore.testing.crash import SigkillAt
 from jamcore.testing.matrix.effects import Tracing
 from jamcore.testing.matrix.scenario import ASKED, Scenario
 from jamcore.testing.matrix.scenarios import SCENARIOS
-from jamcore.testing.matrix.world import World, install_plugin, living, make_world
+from jamcore.testing.parked_world import World, install_plugin, living, make_world
 
 PASSED, REGISTERED, OUTCOME, TRACED = "passed", "registered", "outcome", "traced"
 """Files beside a world in which a life leaves what it has seen."""

@@ -1,7 +1,7 @@
 """What the matrices need of a journaled kind besides its boundaries.
 
 A kind that a daemon registers and that has no scenario fails the crash matrix by name. To add one, subclass :class:`Scenario`:
-:meth:`~Scenario.prepare` brings the world of :mod:`jamcore.testing.matrix.world` to where the action can be asked for,
+:meth:`~Scenario.prepare` brings the world of :mod:`jamcore.testing.parked_world` to where the action can be asked for,
 :meth:`~Scenario.ask` asks for it, always in the same words, and :meth:`~Scenario.check` says what has come of it. Each of them runs in
 another process, so whatever a later one needs is noted in the world. Then name it in :data:`jamcore.testing.matrix.scenarios.SCENARIOS`.
 """
@@ -13,7 +13,7 @@ from typing import ClassVar
 from uuid import UUID
 
 from jamcore.daemon.services import Services
-from jamcore.testing.matrix.world import World
+from jamcore.testing.parked_world import World
 
 ASKED, EARLIER, LATER = (UUID(int=number << 100) for number in (70, 71, 72))
 """The ids of the action that is asked for, and of what was asked for while the world was prepared."""

@@ -25,7 +25,7 @@ from jamcore.runtime.provision import KIND as PROVISION
 from jamcore.runtime.reconcile import KIND as RECONCILE
 from jamcore.sandbox.override import KIND as OVERRIDE
 from jamcore.testing.matrix.scenario import ASKED, EARLIER, Scenario
-from jamcore.testing.matrix.world import SIBLING, SUBJECT, World, say
+from jamcore.testing.parked_world import SIBLING, SUBJECT, World, say
 
 AUTHOR = "A Person <person@example.org>"
 

@@ -11,8 +11,8 @@ from jamcore.domain import layout
 from jamcore.domain.cleanup_plans import CleanupPlan, CleanupQuestion, CleanupRequest
 from jamcore.domain.keeping import ArchiveQuestion, ArchiveRequest
 from jamcore.domain.removal import RemovalOverride
+from jamcore.testing.parked_world import SUBJECT, World, living, make_world
 from jamcore.testing.rooms import new_id
-from tests.unit.daemon.small_world import SUBJECT, World, living, make_world
 
 
 async def make_archived(world: World, kept: Path) -> None:

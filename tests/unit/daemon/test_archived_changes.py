@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from jamcore.testing.parked_world import SUBJECT, World, install_plugin, living
 from jamcore.testing.rooms import new_id, refused
 from tests.unit.daemon.clearing import make_archived
-from tests.unit.daemon.small_world import SUBJECT, World, install_plugin, living
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
 

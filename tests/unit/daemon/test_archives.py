@@ -21,7 +21,7 @@ from jamcore.domain.keeping import RestoreRequest
 from jamcore.domain.resets import StartFreshRequest
 from jamcore.domain.sessions import HostState, WorkspaceState
 from jamcore.system.clock import SystemClock
-from jamcore.testing.matrix.world import SUBJECT, World, install_plugin, living, make_world
+from jamcore.testing.parked_world import SUBJECT, World, install_plugin, living, make_world
 from jamcore.testing.rooms import new_id, refused
 from jamcore.workspace.keeping.archiving import ArchiveIntent
 from jamcore.workspace.keeping.restoring import RestoreIntent

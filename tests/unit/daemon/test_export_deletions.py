@@ -14,9 +14,9 @@ from jamcore.domain import layout
 from jamcore.domain.export_deletions import ExportDeletionPlan, ExportDeletionRequest
 from jamcore.domain.keeping import RoomExportRequest
 from jamcore.domain.kept_exports import ExportState
+from jamcore.testing.parked_world import SIBLING, SUBJECT, World, install_plugin, living, make_world
 from jamcore.testing.rooms import new_id, refused
 from tests.unit.daemon.clearing import archive, confirmed, taken
-from tests.unit.daemon.small_world import SIBLING, SUBJECT, World, install_plugin, living, make_world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged, pytest.mark.guarantee("WS-7")]
 

@@ -22,9 +22,9 @@ from jamcore.domain.sandboxes import EngineHealth, EngineUnknownError, Inventory
 from jamcore.domain.sessions import HostState
 from jamcore.engines.local.engine import LocalEngine
 from jamcore.sandbox.cleanup import CleanupIntent
+from jamcore.testing.parked_world import SIBLING, SUBJECT, World, install_plugin, living, say
 from jamcore.testing.rooms import new_id, refused
 from tests.unit.daemon.clearing import confirmed, look, make_archived, reasons, taken
-from tests.unit.daemon.small_world import SIBLING, SUBJECT, World, install_plugin, living, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged, pytest.mark.guarantee("WS-8")]
 

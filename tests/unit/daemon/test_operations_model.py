@@ -42,9 +42,9 @@ from jamcore.system.ids import SystemIds
 from jamcore.testing.histories import asking
 from jamcore.testing.histories.asking import Ask, Asked
 from jamcore.testing.histories.beginning import beginning
-from jamcore.testing.histories.ground import copy_over, install_notebook, say
 from jamcore.testing.histories.lives import Daemon, Place
 from jamcore.testing.histories.model import KnownExport, KnownRoom, Model
+from jamcore.testing.parked_world import install_plugin, replace_tree, say
 from jamcore.testing.postgres import PostgresServer
 from jamcore.workspace.keeping.adopting import ADOPT_POINTS
 from jamcore.workspace.keeping.archiving import ARCHIVE_POINTS
@@ -254,7 +254,7 @@ class History(RuleBasedStateMachine):
         if source is None or not source.there:
             return
         path = self.place.world.root / self._new("elsewhere")
-        copy_over(self.place.world.app / layout.export_root(source.id), path)
+        replace_tree(self.place.world.app / layout.export_root(source.id), path)
         request = ImportRequest(id=SystemIds().uuid(), path=str(path))
         asked = asking.taking(request)
         if self._done(asked, (*IMPORT_POINTS, *COPY_POINTS), kill, legal=True):
@@ -452,7 +452,7 @@ def _run(first: tuple[Place, Model], *, histories: int, steps: int) -> None:
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """In memory where that can be had: what survives a power cut is proved elsewhere."""
-    monkeypatch.setattr(sys, "path", [*sys.path, str(install_notebook(tmp_path / "site"))])
+    monkeypatch.setattr(sys, "path", [*sys.path, str(install_plugin(tmp_path / "site"))])
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="jam-", dir=memory if memory.is_dir() else tmp_path) as made:
         yield Path(made)

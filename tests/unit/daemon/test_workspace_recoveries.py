@@ -17,7 +17,7 @@ from jamcore.domain.reconciling import ManifestState
 from jamcore.domain.sessions import WorkspaceState
 from jamcore.domain.workspace_care import RecoverRequest, RecoverResult, RecoveryWay
 from jamcore.testing.crash import KillAt, Killed
-from jamcore.testing.matrix.world import SUBJECT, World, install_plugin, living, make_world, say
+from jamcore.testing.parked_world import SUBJECT, World, install_plugin, living, make_world, say
 from jamcore.testing.rooms import new_id
 from jamcore.workspace.keeping.recovering import RECOVER_POINTS
 

@@ -1,0 +1,25 @@
+"""File work beside the event loop, with errors that a boundary lets through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from anyio import to_thread
+
+from jamcore.system.files import storage_error
+
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run ``work`` in a worker thread and return what it returns.
+
+    Raises:
+        StorageFullError, StorageFailedError: The machine failed: an ``OSError`` of the work, typed.
+        Exception: Whatever else the work raised.
+    """
+    try:
+        return await to_thread.run_sync(work)
+    except OSError as error:
+        raise storage_error(error) from error
