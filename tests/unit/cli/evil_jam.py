@@ -28,9 +28,11 @@ from jamcore.cli.standing import AHEAD
 from jamcore.cli.table import COMMANDS, Command
 from jamcore.control.client import JamClient
 from jamcore.control.failures import RemoteRefusalError
+from jamcore.control.operations import OperationClient
 from jamcore.control.schemas import ErrorBody
 from jamcore.control.wire import Request
 from jamcore.domain.events import RoomEvent, RoomPayload, SessionNotice, TurnStateChanged
+from jamcore.domain.operation_views import OperationLine
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\x08\x7f\x00 \u202egpj \u2066x\u2028 \U000e0041\r\n\x1b[1;31mtail"
 PLAIN: Mapping[type, object] = {bool: True, int: 7, float: 7.0, datetime: datetime(2026, 1, 1, tzinfo=UTC), str: EVIL, bytes: b"7"}
@@ -101,6 +103,12 @@ class EvilDaemon:
         if follow:
             self.refuse()
 
+    async def story(self, _ref: str, *, after: int = 0, follow: bool = True) -> AsyncGenerator[OperationLine, None]:
+        """Tell one line of an operation's story, and then no more; a follower is refused then."""
+        yield evil(OperationLine, self._current).model_copy(update={"seq": after + 1})
+        if follow:
+            self.refuse()
+
 
 def words_of(command: Command) -> list[str]:
     """Return a command line with every argument that is needed."""
@@ -119,6 +127,7 @@ def main(what: str, directory: str) -> None:
     daemon = EvilDaemon(errors=what == "errors")
     JamClient._exchange = daemon.exchange  # type: ignore[method-assign,assignment]
     JamClient.events = daemon.events  # type: ignore[method-assign,assignment]
+    OperationClient.events = daemon.story  # type: ignore[method-assign,assignment]
     (Path(directory) / "jamd.log").write_text(EVIL)
     for command in COMMANDS:
         if command.name not in TAKEN:
