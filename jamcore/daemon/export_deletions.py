@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from uuid import UUID
 
 from anyio import from_thread, to_thread
@@ -31,9 +30,9 @@ from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.gate import StopGate
 from jamcore.store import Repos, Store
 from jamcore.system.files import Files, storage_error
-from jamcore.system.removal import remove_tree
-from jamcore.system.trees import open_root, owned, status_of
+from jamcore.system.trees import open_root, owned
 from jamcore.system.usage import Usage, mounts_below, usage_of
+from jamcore.workspace.keeping.aside import SetAside
 from jamcore.workspace.keeping.deleting import ExportDeletionIntent, Payload, deletion_action
 
 DELETED = "export.deleted"
@@ -71,9 +70,9 @@ class ExportDeletions:
         actions: ActionRegistry,
     ) -> None:
         self._app = app
+        self._aside = SetAside(app, files=files)
         self._store = store
         self._feed = feed
-        self._files = files
         self._sound = sound
         self._gate = gate
         self._runner = runner
@@ -136,7 +135,7 @@ class ExportDeletions:
 
     async def is_aside(self, intent: ExportDeletionIntent) -> bool:
         """See :class:`~jamcore.workspace.keeping.deleting.DeletionSources`."""
-        return not await to_thread.run_sync(self._is_there, intent.export_id)
+        return not await to_thread.run_sync(self._aside.is_there, layout.export_root(intent.export_id))
 
     async def remove(self, intent: ExportDeletionIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.deleting.DeletionSources`."""
@@ -180,46 +179,32 @@ class ExportDeletions:
         if mounted := mounts_below(self._app / layout.export_root(export)):
             raise OSError(f"something is mounted at {mounted[0]}")
         with owned(open_root(self._app / layout.EXPORTS)) as exports:
-            for name in (_name(export), _aside(export)):
+            for path in (layout.export_root(export), layout.removed_export(export)):
+                name = PurePosixPath(path).name.encode()
                 if (found := usage_of(exports, name, alive=from_thread.check_cancelled)) is not None:
                     return found
         return Usage()
 
     # --------------------------------------------------------------------------------------------------------- worker thread
 
-    def _is_there(self, export: UUID) -> bool:
-        with owned(open_root(self._app / layout.EXPORTS)) as exports:
-            return status_of(exports, _name(export)) is not None
-
     def _set_aside(self, intent: ExportDeletionIntent) -> None:
         try:
             usage = self._usage(intent.export_id)
             if intent.freed is None or usage.state != intent.freed.state:
                 raise _unfinished(intent, "what lies in its place is no longer what was confirmed")
-            with owned(open_root(self._app / layout.EXPORTS)) as exports:
-                name, aside = _name(intent.export_id), _aside(intent.export_id)
-                if status_of(exports, name) is not None:
-                    if status_of(exports, aside) is not None:
-                        raise _unfinished(intent, f"{os.fsdecode(aside)} is in the way")
-                    os.rename(name, aside, src_dir_fd=exports, dst_dir_fd=exports)
-                    self._files.sync(exports)
+            there, aside = layout.export_root(intent.export_id), layout.removed_export(intent.export_id)
+            if self._aside.is_there(there):
+                if self._aside.is_there(aside):
+                    raise _unfinished(intent, f"{aside} is in the way")
+                self._aside.move(there, aside)
         except OSError as error:
             raise storage_error(error) from error
 
     def _remove(self, intent: ExportDeletionIntent) -> None:
         try:
-            with owned(open_root(self._app / layout.EXPORTS)) as exports:
-                remove_tree(exports, _aside(intent.export_id), sync=self._files.sync)
+            self._aside.remove(layout.removed_export(intent.export_id))
         except OSError as error:
             raise _unfinished(intent, str(storage_error(error))) from error
-
-
-def _name(export: UUID) -> bytes:
-    return str(export).encode()
-
-
-def _aside(export: UUID) -> bytes:
-    return f".{export}.deleting".encode()
 
 
 def _unfinished(intent: ExportDeletionIntent, problem: str) -> ExportDeletionUnfinishedError:

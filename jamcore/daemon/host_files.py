@@ -11,9 +11,9 @@ from uuid import UUID
 from jamcore.domain import layout
 from jamcore.domain.cleanup_plans import CleanupItem
 from jamcore.system.files import Files
-from jamcore.system.removal import remove_tree
 from jamcore.system.trees import DIRECTORY_FLAGS, names_in, open_root, owned, status_of
 from jamcore.system.usage import BLOCK, Usage, mounts_below, usage_of
+from jamcore.workspace.keeping.aside import SetAside
 
 WHAT = MappingProxyType(
     {
@@ -34,7 +34,7 @@ class HostFiles:
 
     def __init__(self, app: Path, *, files: Files) -> None:
         self._app = app
-        self._files = files
+        self._aside = SetAside(app, files=files)
 
     def mounted(self, host: UUID) -> tuple[str, ...]:
         """Return what is mounted at or below the directory."""
@@ -101,26 +101,22 @@ class HostFiles:
         """Give the directory another name durably; that it has it, or is gone, is fine.
 
         Raises:
-            OSError: It could not be renamed.
+            OSError: It could not be renamed, or something is mounted there.
         """
-        with owned(open_root(self._app / layout.HOSTS)) as hosts:
-            if status_of(hosts, _name(host)) is not None:
-                os.rename(_name(host), _aside(host), src_dir_fd=hosts, dst_dir_fd=hosts)
-                self._files.sync(hosts)
+        if self.is_there(host):
+            self._aside.move(layout.host_root(host), layout.removed_host(host))
 
     def is_there(self, host: UUID) -> bool:
         """Say whether a host's directory has its own name."""
-        with owned(open_root(self._app / layout.HOSTS)) as hosts:
-            return status_of(hosts, _name(host)) is not None
+        return self._aside.is_there(layout.host_root(host))
 
     def remove(self, host: UUID) -> None:
         """Remove what was set aside; that it is gone is fine.
 
         Raises:
-            OSError: Something could not be removed; what is left can be removed again.
+            OSError: Something could not be removed, or something is mounted there; what is left can be removed again.
         """
-        with owned(open_root(self._app / layout.HOSTS)) as hosts:
-            remove_tree(hosts, _aside(host), sync=self._files.sync)
+        self._aside.remove(layout.removed_host(host))
 
     def _usage(self, root: int, at_most: int | None, alive: Callable[[], None]) -> Iterator[tuple[str, Usage]]:
         names = names_in(root, _MOST_NAMES)
@@ -154,7 +150,3 @@ def _item(what: str, path: str, usage: Usage, *, in_root: bool = True, with_sand
 
 def _name(host: UUID) -> bytes:
     return str(host).encode()
-
-
-def _aside(host: UUID) -> bytes:
-    return f".{host}.removing".encode()

@@ -114,6 +114,11 @@ def export_root(identifier: UUID) -> str:
     return f"{EXPORTS}/{identifier}"
 
 
+def removed_host(host: UUID) -> str:
+    """Return where the directory of a host is on its way out, its sandbox being gone (WS-8)."""
+    return f"{HOSTS}/.{host}.removed"
+
+
 def removed_export(identifier: UUID) -> str:
     """Return where an export is on its way out: nobody takes what is half removed for an export (WS-7)."""
     return f"{EXPORTS}/.{identifier}.removed"

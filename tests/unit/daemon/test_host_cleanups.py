@@ -259,7 +259,7 @@ async def test_one_that_was_cut_goes_on_and_nothing_of_it_is_used(world: World, 
         plan = await look(services)
         request = CleanupRequest(id=new_id(), confirmed=plan.digest)
         with monkeypatch.context() as patch, refused("host.cleanup_unfinished"):
-            patch.setattr("jamcore.daemon.host_files.remove_tree", broken)
+            patch.setattr("jamcore.workspace.keeping.aside.remove_tree", broken)
             await services.cleanups.clean_up(SUBJECT, request)
         cut = (await look(services)).unfinished
         assert cut is not None
@@ -285,7 +285,7 @@ async def test_the_same_word_finishes_one_that_was_cut(world: World, monkeypatch
     async with living(world) as services:
         request = await confirmed(services)
         with monkeypatch.context() as patch, refused("host.cleanup_unfinished"):
-            patch.setattr("jamcore.daemon.host_files.remove_tree", broken)
+            patch.setattr("jamcore.workspace.keeping.aside.remove_tree", broken)
             await services.cleanups.clean_up(SUBJECT, request)
         done = await services.cleanups.clean_up(SUBJECT, request.model_copy(update={"id": new_id()}))
         assert (done.cleanup.id, done.cleanup.stage) == (request.id, CleanupStage.SUCCEEDED)
