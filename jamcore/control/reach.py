@@ -27,8 +27,8 @@ from jamcore.control.peer import peer_pid, peer_uid
 from jamcore.control.schemas import DaemonRecord
 from jamcore.control.versions import API_VERSION, jam_version
 from jamcore.domain import layout
-from jamcore.domain.errors import JamError
 from jamcore.system.lock import doing_of
+from jamcore.system.tasks import owned_tasks
 
 START_WAIT_S = 60.0
 """A start replays interrupted work before it listens; with many hosts that takes seconds."""
@@ -198,13 +198,10 @@ class Reach:
             found.append(await self._poll())
             scope.cancel()
 
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(look, tasks.cancel_scope)
-                await launch.ended()
-                tasks.cancel_scope.cancel()
-        except* JamError as group:
-            raise _first(group) from None
+        async with owned_tasks() as tasks:
+            tasks.start_soon(look, tasks.cancel_scope)
+            await launch.ended()
+            tasks.cancel_scope.cancel()
         # What listened just before the end was perhaps not yet looked at.
         return found[0] if found else await self.find()
 
@@ -219,16 +216,8 @@ async def _until_first(
     work: Callable[[], Awaitable[SocketStream]], beside: Callable[[], Coroutine[None, None, None]]
 ) -> SocketStream:
     """Return what ``work`` returns; what is done beside it ends with it."""
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(beside)
-            found = await work()
-            tasks.cancel_scope.cancel()
-    except* JamError as group:
-        raise _first(group) from None
+    async with owned_tasks() as tasks:
+        tasks.start_soon(beside)
+        found = await work()
+        tasks.cancel_scope.cancel()
     return found
-
-
-def _first(group: ExceptionGroup[JamError]) -> JamError:
-    inner = group.exceptions[0]
-    return _first(inner) if isinstance(inner, ExceptionGroup) else inner

@@ -114,7 +114,6 @@ def _where(path: int | str | bytes | os.PathLike[str], directory: int) -> str:
 
 
 _PLACES = "directories without anything in them, and the manifest: each is made again without harm"
-_TREE = "a tree without its name, which nobody finds any more: the removal of it is repeated"
 GROUPS: Mapping[str, str] = MappingProxyType(
     {
         "provision.layout.acted": _PLACES,
@@ -122,8 +121,6 @@ GROUPS: Mapping[str, str] = MappingProxyType(
         "reconcile.make.acted": _PLACES,
         "change-request.snapshot.acted": "attributes and index of the review repository: both are written again",
         "continuity-reset.carry.acted": "copies for sessions that nobody knows yet: each has its name at once when it is whole",
-        "export-deletion.remove.acted": _TREE,
-        "host-cleanup.root.acted": _TREE,
         "payload-deletion.unlink.acted": "marks of generations that have ended, and the rows that say so last: all are written again",
     }
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -35,6 +35,7 @@ from jamcore.domain import layout
 from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.requests import RoomRequest, TurnRequest
 from jamcore.system.files import Files
+from jamcore.testing.guards import descendants, settle
 
 if TYPE_CHECKING:
     from tests.unit.control.conftest import Served
@@ -48,6 +49,14 @@ Make = Callable[..., JamClient]
 def record(path: Path, **changes: object) -> DaemonRecord:
     values = {"socket": str(path), "pid": 1, "version": jam_version(), "api": API_VERSION, **changes}
     return DaemonRecord.model_validate_json(json.dumps(values))
+
+
+@pytest.fixture(autouse=True)
+def everything_is_gone() -> Iterator[None]:
+    """Wait for the end of what a test started and told to end: daemons are nobody's children, so a test run adopts them."""
+    before = descendants()
+    yield
+    assert settle(descendants() - before) == ()
 
 
 # ----------------------------------------------------------------------------------------------------------------- finding
@@ -107,14 +116,6 @@ async def cleaned_up(directory: Path) -> AsyncIterator[None]:
     finally:
         if found := read_record(directory):
             os.kill(found.pid, signal.SIGTERM)
-        _reap()
-
-
-def _reap() -> None:
-    """Reap daemons: they are nobody's children, so a test run adopts them."""
-    with suppress(ChildProcessError):
-        while True:
-            os.waitpid(-1, 0)
 
 
 async def test_the_daemon_is_started_when_needed(app_directory: Path, fake_command: tuple[str, ...]) -> None:
@@ -213,7 +214,6 @@ async def test_a_start_that_recovers_for_too_long_is_named(
     assert late.value.doing == "continuity resets"
     pid = json.loads((app_directory / layout.LOCK).read_text())["pid"]
     os.kill(pid, signal.SIGKILL)
-    _reap()
 
 
 async def test_the_wait_goes_on_while_something_is_recovered(
@@ -248,7 +248,6 @@ async def test_a_daemon_that_does_not_listen_is_not_waited_for_for_ever(
     await until(lambda: pid_file.exists() and bool(pid_file.read_text()))
     pid = int(pid_file.read_text())
     os.kill(pid, signal.SIGKILL)
-    _reap()
 
 
 # ---------------------------------------------------------------------------------------------------- dropped connections

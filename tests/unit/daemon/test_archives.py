@@ -138,7 +138,7 @@ async def test_nothing_comes_back_to_a_host_that_is_on_its_way_out(world: World,
         await archive(services, SUBJECT)
         request = await confirmed(services)
         with monkeypatch.context() as patch, refused("host.cleanup_unfinished"):
-            patch.setattr("jamcore.daemon.host_files.remove_tree", broken)
+            patch.setattr("jamcore.workspace.keeping.aside.remove_tree", broken)
             await services.cleanups.clean_up(SUBJECT, request)
         with refused("host.cleanup_unfinished"):
             await services.restores.restore(SUBJECT, RestoreRequest(id=new_id()))
@@ -154,6 +154,7 @@ async def test_no_fresh_start_leaves_an_archived_workspace_behind(world: World) 
         await archive(services, SUBJECT)
         for path in (world.app / layout.host_root(world.room().host.id) / "recovery").rglob("*"):
             if path.is_file():
+                path.chmod(0o600)  # Git's objects are read-only, also for their owner
                 path.write_bytes(b"damaged")
         shutil.rmtree(world.app / layout.host_root(world.room().host.id) / "provider-state")
         seen = await services.continuity.inspect(SUBJECT)

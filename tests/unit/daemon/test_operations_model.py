@@ -474,10 +474,11 @@ def test_any_history_on_postgresql(directory: Path, postgres: PostgresServer) ->
 
 
 @GUARANTEES
+@pytest.mark.timeout(1200)
 @pytest.mark.slow
 @pytest.mark.needs("postgres")
 @pytest.mark.parametrize("on_server", [False, True], ids=["sqlite", "postgresql"])
 def test_many_histories(directory: Path, on_server: bool, request: pytest.FixtureRequest) -> None:
     """More of them, and longer ones."""
     with beginning(directory, request.getfixturevalue("postgres") if on_server else None) as first:
-        _run(first, histories=40, steps=40)
+        _run(first, histories=15, steps=30)
