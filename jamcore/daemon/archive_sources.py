@@ -15,7 +15,9 @@ from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.tree_users import SandboxUsers
 from jamcore.daemon.workspaces import KeptRoom, kept_room, move_workspace
 from jamcore.domain import layout
+from jamcore.domain.errors import NotFoundError
 from jamcore.domain.events import SessionNotice
+from jamcore.domain.exports import ExportDamagedError
 from jamcore.domain.keeping import ArchiveEvidence, KeptBytes
 from jamcore.domain.kept_exports import ExportMaker, ExportState, KeptExport
 from jamcore.domain.operations import ExportRetention
@@ -112,7 +114,10 @@ class ArchiveMaking:
 
     async def require_export(self, intent: ArchiveIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
-        await self._making.verified(intent.export_id, learned(intent.digest))
+        try:
+            await self._making.verified(intent.export_id, learned(intent.digest))
+        except NotFoundError as error:
+            raise ExportDamagedError(export=str(intent.export_id), total=1, named=("its directory is gone",)) from error
 
     async def mark(self, intent: ArchiveIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
@@ -157,6 +162,11 @@ class ArchiveMaking:
 
     async def give_up(self, intent: ArchiveIntent, error: Exception) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+        marked = await self._store.read(partial(_marked, intent.exports_that_go))
+        for export in marked:
+            await in_thread(partial(self._finish_removal, export))
+        whole = await in_thread(lambda: frozenset(each for each in marked if self._aside.is_there(layout.export_root(each))))
+        await self._store.transact(partial(_let_go, marked, whole))
         if isinstance(error, RemovalBlockedError):
             await self._store.transact(partial(_blocked, intent))
 
@@ -175,7 +185,10 @@ class ArchiveMaking:
         there, aside = layout.export_root(export), layout.removed_export(export)
         if self._aside.is_there(there):
             self._aside.move(there, aside)
-        self._aside.remove(aside, from_thread.check_cancelled)
+        self._finish_removal(export)
+
+    def _finish_removal(self, export: UUID) -> None:
+        self._aside.remove(layout.removed_export(export), from_thread.check_cancelled)
 
 
 def may_go(export: KeptExport) -> bool:
@@ -196,6 +209,16 @@ def _places(intent: ArchiveIntent) -> tuple[str, str]:
 def _move_exports(exports: tuple[UUID, ...], state: ExportState, repos: Repos) -> None:
     for export in exports:
         repos.exports.move(export, state)
+
+
+def _marked(exports: tuple[UUID, ...], repos: Repos) -> tuple[UUID, ...]:
+    return tuple(each for each in exports if repos.exports.get(each).state is ExportState.DELETING)
+
+
+def _let_go(marked: tuple[UUID, ...], whole: frozenset[UUID], repos: Repos) -> None:
+    """Undo a mark: what nobody has touched may be restored again, and what was set aside is gone."""
+    for export in marked:
+        repos.exports.move(export, ExportState.PUBLISHED if export in whole else ExportState.DELETED)
 
 
 def _archived(intent: ArchiveIntent, repos: Repos) -> None:

@@ -14,7 +14,8 @@ class ExportState(StrEnum):
     """An export's life.
 
     QUARANTINED: it came from elsewhere, and nobody has confirmed it yet. PUBLISHED: it may be restored. DELETING: a person confirmed that
-    it goes, and some of it may be gone. DELETED: its payload is gone; the record stays for ever.
+    it goes, and some of it may be gone; an archive that gives up lets go of one that is whole in its place. DELETED: its payload is gone;
+    the record stays for ever.
     """
 
     QUARANTINED = "quarantined"
@@ -29,7 +30,7 @@ EXPORT = TransitionTable(
     {
         _S.QUARANTINED: frozenset({_S.PUBLISHED, _S.DELETING}),
         _S.PUBLISHED: frozenset({_S.DELETING}),
-        _S.DELETING: frozenset({_S.DELETED}),
+        _S.DELETING: frozenset({_S.PUBLISHED, _S.DELETED}),
         _S.DELETED: frozenset(),
     },
 )

@@ -2,7 +2,8 @@
 
 Until the step that commits nothing is touched, and every failure ends the action with the workspace where it was. From then on the older
 exports that were confirmed go, then the export is read whole once more, the work tree is looked at once more, and its directory gets
-another name outside the guest's reach. Only then is it removed. Each resumption reads the export first.
+another name outside the guest's reach. Only then is it removed. Each resumption reads the export first; one that is damaged before the
+directory has that name ends the action, and lets go of the older exports.
 """
 
 from __future__ import annotations
@@ -110,13 +111,16 @@ class ArchiveSources(ExportSources, Protocol):
         """Make the workspace Archived, and say it in the room, in one transaction."""
 
     async def give_up(self, intent: ArchiveIntent, error: Exception) -> None:
-        """Put the workspace's state right when the action ends without having removed anything of it."""
+        """Put the workspace's state right when the action ends without having removed anything of it, and let go of its older exports.
+
+        Those that are whole in their places may be restored again; of those that were set aside the removal is finished.
+        """
 
 
 def archive_action(sources: ArchiveSources) -> Action[ArchiveIntent]:
     """Return the action."""
     steps = _Steps(sources)
-    aside = "the workspace as it was, and a verified export of it; older exports that were confirmed may be gone"
+    aside = "the workspace as it was; of the older exports that were confirmed, those whose removal had not begun"
     out_of_reach = "the verified export; what is left of the workspace lies below its host's directory"
     return Action(
         KIND,
@@ -173,14 +177,14 @@ class _Steps(ExportSteps[ArchiveIntent]):
         return intent
 
     async def prune(self, intent: ArchiveIntent) -> ArchiveIntent:
-        """Remove the older exports: marked as they are, they can only go, so a failure ends nothing."""
+        """Remove the older exports: marked as they are, they go, so that a failure ends nothing but for that of the export that stays."""
 
         async def work() -> None:
             await self._require_read(intent)
             await self._archive.prune(intent)
 
         with self._forgotten_if_it_fails(intent):
-            await _finished(intent, work)
+            await _finished(intent, work, but=ExportDamagedError)
         return intent
 
     async def note(self, intent: ArchiveIntent) -> ArchiveIntent:
@@ -226,14 +230,16 @@ class _Steps(ExportSteps[ArchiveIntent]):
             raise
 
 
-async def _finished(intent: ArchiveIntent, work: Callable[[], Awaitable[None]]) -> None:
-    """Do what can only be finished: whatever fails now must not end the action, which every start then goes on with.
+async def _finished(intent: ArchiveIntent, work: Callable[[], Awaitable[None]], *, but: type[Exception] | tuple[()] = ()) -> None:
+    """Do what can only be finished: whatever fails now, ``but`` for one error, must not end the action, which every start goes on with.
 
     Raises:
         ArchiveUnfinishedError: It failed.
     """
     try:
         await work()
+    except but:
+        raise
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
         raise ArchiveUnfinishedError(workspace=str(intent.workspace_id), problem=problem) from error

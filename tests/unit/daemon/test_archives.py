@@ -10,17 +10,23 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
 import anyio
 import pytest
 
 from jamcore.daemon.archive_sources import ArchiveMaking
 from jamcore.daemon.restores import Restores
+from jamcore.daemon.services import Services
 from jamcore.domain import layout
-from jamcore.domain.keeping import RestoreRequest
+from jamcore.domain.keeping import ArchiveQuestion, ArchiveRequest, RestoreRequest, RoomExportRequest
+from jamcore.domain.operations import ExportRetention
+from jamcore.domain.removal import RemovalOverride
 from jamcore.domain.resets import StartFreshRequest
 from jamcore.domain.sessions import HostState, WorkspaceState
 from jamcore.system.clock import SystemClock
+from jamcore.system.files import Files
+from jamcore.testing.crash import KillAt, Killed
 from jamcore.testing.parked_world import SUBJECT, World, install_plugin, living, make_world
 from jamcore.testing.rooms import new_id, refused
 from jamcore.workspace.keeping.archiving import ArchiveIntent
@@ -214,3 +220,43 @@ async def test_what_somebody_put_in_the_place_meanwhile_is_not_what_came_back(
         found = (await services.rooms.get(SUBJECT)).workspace.state
     assert found is (WorkspaceState.READY if mine else WorkspaceState.ARCHIVED)
     assert (tree / "foreign").exists() is not mine
+
+
+def spoil(export: Path) -> None:
+    """Make an export another one than was recorded."""
+    (export / "manifest.json").write_bytes(b"{}")
+
+
+@pytest.mark.guarantee("WS-12", "WS-16")
+@pytest.mark.parametrize("point", ["archive.mark.acted", "archive.mark.recorded", "archive.prune.intended"])
+@pytest.mark.parametrize("damage", [spoil, Files().remove_tree])
+async def test_an_archive_that_gives_up_lets_go_of_the_older_exports(
+    world: World, point: str, damage: Callable[[Path], None]
+) -> None:
+    """They were marked for their deletion, and the new one turned out damaged before any went: they may be restored, deleted, kept."""
+    async with living(world) as services:
+        older = [(await services.exports.new(SUBJECT, RoomExportRequest(id=new_id()))).export.id for _ in range(2)]
+        (world.app / layout.export_root(older[1])).rename(world.app / layout.removed_export(older[1]))
+        plan = await services.archives.plan(SUBJECT, ArchiveQuestion(retention=ExportRetention.KEEP_LATEST))
+        words = tuple(RemovalOverride(reason=each.reason, path=each.path) for each in plan.standing)
+        seen = plan.evidence.content_digest()
+        request = ArchiveRequest(id=new_id(), retention=ExportRetention.KEEP_LATEST, overrides=words, confirmed=seen)
+    with pytest.raises(Killed):
+        async with living(world, crash=KillAt(point)) as services:
+            await services.archives.archive(SUBJECT, request)
+    damage(world.app / layout.export_root(request.id))
+    async with living(world) as services:
+        assert world.unfinished() == []
+        assert await states(services) == {older[0]: "published", older[1]: "deleted", request.id: "published"}
+        assert not (world.app / layout.removed_export(older[1])).exists(), "whose removal had begun is gone"
+        assert (await services.exports.verify(str(older[0]))).sound
+        assert world.work().is_dir()
+        with refused("journal.given_up"):
+            await services.archives.archive(SUBJECT, request)
+        await archive(services, SUBJECT)
+        assert not world.work().exists()
+
+
+async def states(services: Services) -> dict[UUID, str]:
+    """Return the state of each of the subject's exports."""
+    return {row.export.id: row.export.state.value for row in await services.exports.list(SUBJECT)}
