@@ -36,6 +36,7 @@ R = TypeVar("R", bound=Record)
 SUBJECT, SIBLING = "subject", "sibling"
 TURNS = 3
 WAIT_S = 60.0
+FIRST_ASKED = UUID(int=70 << 100)
 _ENTRY_POINTS = "[jam.providers]\nnotebook = jamcore.testing.doubles.notebook:NotebookProvider\n"
 _GUEST = ".notebook"
 _GIT: Mapping[str, str] = MappingProxyType(
@@ -47,9 +48,15 @@ BLOCKED = frozenset({"codex", "claude_code", "copilot", "acp", "bubblewrap", "sb
 
 @dataclass(frozen=True)
 class World:
-    """A world by its directory; a life of it is another process, so what lives tell each other lies in files."""
+    """A world by its directory; a life of it is another process, so what lives tell each other lies in files.
+
+    Attributes:
+        root: The directory.
+        asked: The id under which a life asks for the action that its test is about.
+    """
 
     root: Path
+    asked: UUID = FIRST_ASKED
 
     @property
     def app(self) -> Path:
@@ -83,6 +90,10 @@ class World:
     def noted(self, name: str, record: type[R]) -> R:
         """Return a record that a former life kept."""
         return record.model_validate_json((self.root / "notes" / name).read_bytes())
+
+    def asking(self, name: str, request: type[R]) -> R:
+        """Return a request that a former life kept, under the id that this one asks under."""
+        return self.noted(name, request).model_copy(update={"id": self.asked})
 
     def room(self, name: str = SUBJECT) -> RoomView:
         """Return a room as it was when the world was made."""

@@ -12,7 +12,7 @@ from jamcore.domain.keeping import RoomExportRequest
 from jamcore.domain.kept_exports import ExportState
 from jamcore.domain.sessions import WorkspaceState
 from jamcore.testing.matrix.keeping import holds_work
-from jamcore.testing.matrix.scenario import ASKED, EARLIER, LATER, Scenario
+from jamcore.testing.matrix.scenario import EARLIER, LATER, Scenario
 from jamcore.testing.parked_world import SUBJECT, World
 from jamcore.workspace.keeping.adopting import KIND as ADOPT
 from jamcore.workspace.keeping.importing import COPY_POINTS
@@ -44,14 +44,14 @@ class Importing(Scenario):
     async def check(self, services: Services, world: World) -> None:
         """It is whole, and nobody may use it yet."""
         states = {row.export.id: row.export.state for row in await services.exports.list(None)}
-        assert states == {ASKED: ExportState.QUARANTINED, EARLIER: ExportState.PUBLISHED}
-        assert (await services.imports.inspect(str(ASKED))).digest
+        assert states == {world.asked: ExportState.QUARANTINED, EARLIER: ExportState.PUBLISHED}
+        assert (await services.imports.inspect(str(world.asked))).digest
         self.holds(world)
 
     def holds(self, world: World) -> None:
         """What it came from is whole at every moment."""
         assert holds_work(world.root / "elsewhere")
-        assert not (world.app / layout.export_root(ASKED)).exists() or holds_work(world.app / layout.export_root(ASKED))
+        assert not (world.app / layout.export_root(world.asked)).exists() or holds_work(world.app / layout.export_root(world.asked))
 
 
 class Adoption(Scenario):
@@ -68,12 +68,12 @@ class Adoption(Scenario):
 
     async def ask(self, services: Services, world: World) -> object:
         """Make the room."""
-        view = await services.adoptions.restore(str(LATER), AdoptRequest(id=ASKED, name=NAME, engine="local"))
+        view = await services.adoptions.restore(str(LATER), AdoptRequest(id=world.asked, name=NAME, engine="local"))
         return view.room, view.host.id, view.workspace
 
     async def ask_otherwise(self, services: Services, world: World) -> object:
         """Make one of another name under its id."""
-        return await services.adoptions.restore(str(LATER), AdoptRequest(id=ASKED, name="other", engine="local"))
+        return await services.adoptions.restore(str(LATER), AdoptRequest(id=world.asked, name="other", engine="local"))
 
     async def check(self, services: Services, world: World) -> None:
         """The room has the files and the conversation."""
@@ -90,7 +90,7 @@ class Adoption(Scenario):
 
 
 def _of(world: World, name: str) -> ImportRequest:
-    return ImportRequest(id=ASKED, path=str(world.root / Path(name)))
+    return ImportRequest(id=world.asked, path=str(world.root / Path(name)))
 
 
 ELSEWHERE = (Importing(), Adoption())

@@ -18,7 +18,7 @@ from jamcore.domain.removal import RemovalOverride, RemovalReason
 from jamcore.domain.sessions import WorkspaceState
 from jamcore.domain.workspace_care import RecoverRequest, RecoveryWay
 from jamcore.sandbox.cleanup import KIND as CLEANUP
-from jamcore.testing.matrix.scenario import ASKED, EARLIER, LATER, Scenario
+from jamcore.testing.matrix.scenario import EARLIER, LATER, Scenario
 from jamcore.testing.parked_world import SIBLING, SUBJECT, World
 from jamcore.workspace.keeping.archiving import KIND as ARCHIVE
 from jamcore.workspace.keeping.deleting import KIND as DELETE
@@ -46,17 +46,17 @@ class Exporting(Scenario):
 
     async def ask(self, services: Services, world: World) -> object:
         """Export it."""
-        return (await services.exports.new(SUBJECT, RoomExportRequest(id=ASKED))).export.id
+        return (await services.exports.new(SUBJECT, RoomExportRequest(id=world.asked))).export.id
 
     async def ask_otherwise(self, services: Services, world: World) -> object:
         """Export the other room under the same id."""
-        return await services.exports.new(SIBLING, RoomExportRequest(id=ASKED))
+        return await services.exports.new(SIBLING, RoomExportRequest(id=world.asked))
 
     async def check(self, services: Services, world: World) -> None:
         """There is one export, and no other directory beside it."""
         (row,) = await services.exports.list(None)
-        assert (row.export.id, row.export.state) == (ASKED, ExportState.PUBLISHED)
-        assert [path.name for path in (world.app / layout.EXPORTS).iterdir()] == [str(ASKED)]
+        assert (row.export.id, row.export.state) == (world.asked, ExportState.PUBLISHED)
+        assert [path.name for path in (world.app / layout.EXPORTS).iterdir()] == [str(world.asked)]
         self.holds(world)
 
     def holds(self, world: World) -> None:
@@ -75,16 +75,16 @@ class Archiving(Scenario):
         question = ArchiveQuestion(retention=ExportRetention.KEEP_LATEST, overrides=LOST)
         plan = await services.archives.plan(SUBJECT, question)
         assert plan.digest, plan
-        request = ArchiveRequest(id=ASKED, confirmed=plan.digest, retention=question.retention, overrides=question.overrides)
+        request = ArchiveRequest(id=world.asked, confirmed=plan.digest, retention=question.retention, overrides=question.overrides)
         world.note("archive", request)
 
     async def ask(self, services: Services, world: World) -> object:
         """Archive it."""
-        return await services.archives.archive(SUBJECT, world.noted("archive", ArchiveRequest))
+        return await services.archives.archive(SUBJECT, world.asking("archive", ArchiveRequest))
 
     async def ask_otherwise(self, services: Services, world: World) -> object:
         """Keep the older exports, under the same id."""
-        request = world.noted("archive", ArchiveRequest)
+        request = world.asking("archive", ArchiveRequest)
         return await services.archives.archive(SUBJECT, request.model_copy(update={"retention": ExportRetention.KEEP_ALL}))
 
     async def check(self, services: Services, world: World) -> None:
@@ -93,13 +93,13 @@ class Archiving(Scenario):
         assert view.workspace.state is WorkspaceState.ARCHIVED
         assert not world.work().exists()
         states = {row.export.id: row.export.state for row in await services.exports.list(None)}
-        assert states == {ASKED: ExportState.PUBLISHED, EARLIER: ExportState.DELETED}
+        assert states == {world.asked: ExportState.PUBLISHED, EARLIER: ExportState.DELETED}
         self.holds(world)
 
     def holds(self, world: World) -> None:
         """No live byte is gone before an export that holds it is whole."""
         live = world.work() / "work.txt"
-        assert (live.is_file() and live.read_text() == WORK) or holds_work(world.app / layout.export_root(ASKED))
+        assert (live.is_file() and live.read_text() == WORK) or holds_work(world.app / layout.export_root(world.asked))
 
 
 class Restoring(Scenario):
@@ -114,11 +114,11 @@ class Restoring(Scenario):
 
     async def ask(self, services: Services, world: World) -> object:
         """Bring it back."""
-        return await services.restores.restore(SUBJECT, RestoreRequest(id=ASKED))
+        return await services.restores.restore(SUBJECT, RestoreRequest(id=world.asked))
 
     async def ask_otherwise(self, services: Services, world: World) -> object:
         """Bring the other one back under the same id."""
-        return await services.restores.restore(SIBLING, RestoreRequest(id=ASKED))
+        return await services.restores.restore(SIBLING, RestoreRequest(id=world.asked))
 
     async def check(self, services: Services, world: World) -> None:
         """The files are in their place and in the export."""
@@ -143,11 +143,11 @@ class Recovering(Scenario):
 
     async def ask(self, services: Services, world: World) -> object:
         """Recover it."""
-        return await services.workspaces.recover(SUBJECT, RecoverRequest(id=ASKED, way=RecoveryWay.RESTORE_LATEST))
+        return await services.workspaces.recover(SUBJECT, RecoverRequest(id=world.asked, way=RecoveryWay.RESTORE_LATEST))
 
     async def ask_otherwise(self, services: Services, world: World) -> object:
         """Recover the other one under the same id."""
-        return await services.workspaces.recover(SIBLING, RecoverRequest(id=ASKED, way=RecoveryWay.RESTORE_LATEST))
+        return await services.workspaces.recover(SIBLING, RecoverRequest(id=world.asked, way=RecoveryWay.RESTORE_LATEST))
 
     async def check(self, services: Services, world: World) -> None:
         """The files of the export are in their place, and what was there is beside them."""
@@ -172,15 +172,15 @@ class ExportDeletion(Scenario):
         await archive(services, LATER)
         plan = await services.export_deletions.plan(str(EARLIER))
         assert plan.digest, plan
-        world.note("deletion", ExportDeletionRequest(id=ASKED, confirmed=plan.digest))
+        world.note("deletion", ExportDeletionRequest(id=world.asked, confirmed=plan.digest))
 
     async def ask(self, services: Services, world: World) -> object:
         """Delete the older one."""
-        return await services.export_deletions.delete(str(EARLIER), world.noted("deletion", ExportDeletionRequest))
+        return await services.export_deletions.delete(str(EARLIER), world.asking("deletion", ExportDeletionRequest))
 
     async def ask_otherwise(self, services: Services, world: World) -> object:
         """Delete the other one under the same id."""
-        return await services.export_deletions.delete(str(LATER), world.noted("deletion", ExportDeletionRequest))
+        return await services.export_deletions.delete(str(LATER), world.asking("deletion", ExportDeletionRequest))
 
     async def check(self, services: Services, world: World) -> None:
         """It is gone, and nothing of it is left."""
@@ -204,15 +204,15 @@ class HostCleanup(Scenario):
         await archive(services)
         cleanup = await services.cleanups.plan(SUBJECT, CleanupQuestion())
         assert cleanup.digest, cleanup
-        world.note("cleanup", CleanupRequest(id=ASKED, confirmed=cleanup.digest))
+        world.note("cleanup", CleanupRequest(id=world.asked, confirmed=cleanup.digest))
 
     async def ask(self, services: Services, world: World) -> object:
         """Clean it up."""
-        return await services.cleanups.clean_up(world.room().host.sandbox, world.noted("cleanup", CleanupRequest))
+        return await services.cleanups.clean_up(world.room().host.sandbox, world.asking("cleanup", CleanupRequest))
 
     async def ask_otherwise(self, services: Services, world: World) -> object:
         """Clean the other one up under the same id."""
-        return await services.cleanups.clean_up(world.room(SIBLING).host.sandbox, world.noted("cleanup", CleanupRequest))
+        return await services.cleanups.clean_up(world.room(SIBLING).host.sandbox, world.asking("cleanup", CleanupRequest))
 
     async def check(self, services: Services, world: World) -> None:
         """Sandbox, marker and directory are gone; the export is not."""

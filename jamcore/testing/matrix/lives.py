@@ -19,7 +19,7 @@ from jamcore.journal.points import CrashPoints
 from jamcore.journal.replay import ActionRegistry
 from jamcore.testing.crash import SigkillAt
 from jamcore.testing.matrix.effects import Tracing
-from jamcore.testing.matrix.scenario import ASKED, Scenario
+from jamcore.testing.matrix.scenario import Scenario
 from jamcore.testing.matrix.scenarios import SCENARIOS
 from jamcore.testing.parked_world import World, install_plugin, living, make_world
 
@@ -137,7 +137,7 @@ def outcome(world: World) -> tuple[str, str]:
 
 def action_of(world: World) -> UUID:
     """Return the id of the action: what was asked for, or for what is begun inside a request, the newest there is."""
-    known = world.rows(f"SELECT id FROM operations WHERE id = '{ASKED}'")  # noqa: S608 - an id
+    known = world.rows(f"SELECT id FROM operations WHERE id = '{world.asked}'")  # noqa: S608 - an id
     return UUID((known or world.rows("SELECT id FROM operations ORDER BY started_at DESC LIMIT 1"))[0][0])
 
 

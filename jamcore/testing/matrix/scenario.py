@@ -15,8 +15,8 @@ from uuid import UUID
 from jamcore.daemon.services import Services
 from jamcore.testing.parked_world import World
 
-ASKED, EARLIER, LATER = (UUID(int=number << 100) for number in (70, 71, 72))
-"""The ids of the action that is asked for, and of what was asked for while the world was prepared."""
+EARLIER, LATER = (UUID(int=number << 100) for number in (71, 72))
+"""The ids of what was asked for while the world was prepared. The action itself is asked for under the id that its world names."""
 
 
 class Scenario(ABC):
@@ -24,13 +24,20 @@ class Scenario(ABC):
 
     Attributes:
         kind: Which.
+        rooms: What sort of room it is about, where that is not a managed workspace of its own; a word for people.
         has_words: Whether somebody asks for it under an id of theirs; a start does what has none by itself.
         inner: Boundaries that a run passes inside its steps.
     """
 
     kind: ClassVar[str]
+    rooms: ClassVar[str] = ""
     has_words: ClassVar[bool] = True
     inner: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def name(self) -> str:
+        """What it is called: by its kind, and its rooms where they are others."""
+        return f"{self.kind} ({self.rooms})" if self.rooms else self.kind
 
     @abstractmethod
     async def prepare(self, services: Services, world: World) -> None:

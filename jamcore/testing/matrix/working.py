@@ -24,7 +24,7 @@ from jamcore.runs.change_request import METADATA
 from jamcore.runtime.provision import KIND as PROVISION
 from jamcore.runtime.reconcile import KIND as RECONCILE
 from jamcore.sandbox.override import KIND as OVERRIDE
-from jamcore.testing.matrix.scenario import ASKED, EARLIER, Scenario
+from jamcore.testing.matrix.scenario import EARLIER, Scenario
 from jamcore.testing.parked_world import SIBLING, SUBJECT, World, say
 
 AUTHOR = "A Person <person@example.org>"
@@ -40,16 +40,16 @@ class Provision(Scenario):
 
     async def ask(self, services: Services, world: World) -> object:
         """Create a room."""
-        view = await services.rooms.create(_room("new"))
+        view = await services.rooms.create(_room(world, "new"))
         return view.room, view.host.id, view.workspace
 
     async def ask_otherwise(self, services: Services, world: World) -> object:
         """Create another one under its id."""
-        return await services.rooms.create(_room("other"))
+        return await services.rooms.create(_room(world, "other"))
 
     async def check(self, services: Services, world: World) -> None:
         """The workspace is ready and there is one manifest more."""
-        view = await services.rooms.get(str(ASKED))
+        view = await services.rooms.get(str(world.asked))
         assert view.workspace.state is WorkspaceState.READY
         assert (world.app / layout.manifest(view.host.id)).is_file()
         assert len(list((world.app / layout.HOSTS).iterdir())) == len((SUBJECT, SIBLING, "new"))
@@ -98,22 +98,22 @@ class ChangeMaking(Scenario):
 
     async def ask(self, services: Services, world: World) -> object:
         """Ask for one."""
-        return await services.changes.build(SUBJECT, ASKED)
+        return await services.changes.build(SUBJECT, world.asked)
 
     async def ask_otherwise(self, services: Services, world: World) -> object:
         """Ask for one of the other room under its id."""
-        return await services.changes.build(SIBLING, ASKED)
+        return await services.changes.build(SIBLING, world.asked)
 
     async def check(self, services: Services, world: World) -> None:
         """There is one whole package with the work in it."""
         (change,) = await services.changes.list()
-        assert (change.id, change.complete, [each.path for each in change.paths]) == (ASKED, True, ["work.txt"])
-        assert "work of subject" in (await services.changes.show(str(ASKED))).patch
-        assert [path.name for path in (world.app / layout.CHANGES).iterdir()] == [str(ASKED)]
+        assert (change.id, change.complete, [each.path for each in change.paths]) == (world.asked, True, ["work.txt"])
+        assert "work of subject" in (await services.changes.show(str(world.asked))).patch
+        assert [path.name for path in (world.app / layout.CHANGES).iterdir()] == [str(world.asked)]
 
     def holds(self, world: World) -> None:
         """What has the package's name is whole, and the work tree is as it was, at every moment."""
-        package = world.app / layout.change(ASKED)
+        package = world.app / layout.change(world.asked)
         if package.exists():
             for file in ChangeRequest.model_validate_json((package / METADATA).read_bytes()).files:
                 assert hashlib.sha256((package / file.name).read_bytes()).hexdigest() == file.sha256
@@ -152,7 +152,7 @@ class Acceptance(Scenario):
     def _request(self, world: World, branch: str) -> AcceptRequest:
         sha = world.noted("change", ChangeRequest).patch_sha256
         assert sha is not None
-        return AcceptRequest(id=ASKED, patch_sha256=sha, branch=branch, repository=str(world.repository), author=AUTHOR)
+        return AcceptRequest(id=world.asked, patch_sha256=sha, branch=branch, repository=str(world.repository), author=AUTHOR)
 
 
 class PayloadRemoval(Scenario):
@@ -170,20 +170,20 @@ class PayloadRemoval(Scenario):
         chosen = tuple(str(row.id) for row in reversed(rows[2:4]))
         plan = await services.removals.plan(RemovalQuestion(checkpoints=chosen))
         assert plan.digest, plan.evidence
-        world.note("removal", RemovalRequest(id=ASKED, checkpoints=chosen, confirmed=plan.digest))
+        world.note("removal", RemovalRequest(id=world.asked, checkpoints=chosen, confirmed=plan.digest))
 
     async def ask(self, services: Services, world: World) -> object:
         """Remove them."""
-        return await services.removals.remove(world.noted("removal", RemovalRequest))
+        return await services.removals.remove(world.asking("removal", RemovalRequest))
 
     async def ask_otherwise(self, services: Services, world: World) -> object:
         """Remove only one of them under the same id."""
-        request = world.noted("removal", RemovalRequest)
+        request = world.asking("removal", RemovalRequest)
         return await services.removals.remove(request.model_copy(update={"checkpoints": request.checkpoints[:1]}))
 
     async def check(self, services: Services, world: World) -> None:
         """What was chosen is gone, and everything else is sound."""
-        chosen = set(world.noted("removal", RemovalRequest).checkpoints)
+        chosen = set(world.asking("removal", RemovalRequest).checkpoints)
         standings = await services.removals.standings(SUBJECT)
         assert {str(each.checkpoint.id) for each in standings if each.removed_at} == chosen
         for each in standings:
@@ -209,15 +209,15 @@ class FreshStart(Scenario):
             pack.write_bytes(pack.read_bytes()[:-1])
         view = await services.continuity.inspect(SUBJECT)
         assert view.can_start_fresh, view
-        world.note("reset", StartFreshRequest(id=ASKED, evidence=view.digest, confirm=True))
+        world.note("reset", StartFreshRequest(id=world.asked, evidence=view.digest, confirm=True))
 
     async def ask(self, services: Services, world: World) -> object:
         """Begin afresh."""
-        return await services.continuity.start_fresh(SUBJECT, world.noted("reset", StartFreshRequest))
+        return await services.continuity.start_fresh(SUBJECT, world.asking("reset", StartFreshRequest))
 
     async def ask_otherwise(self, services: Services, world: World) -> object:
         """Confirm other evidence under the same id."""
-        request = world.noted("reset", StartFreshRequest)
+        request = world.asking("reset", StartFreshRequest)
         return await services.continuity.start_fresh(SUBJECT, request.model_copy(update={"evidence": "0" * 64}))
 
     async def check(self, services: Services, world: World) -> None:
@@ -246,15 +246,15 @@ class Override(Scenario):
         record.write_text(record.read_text().replace(f'"proof":"{_proof(record)}"', '"proof":""'))
         view = await services.hosts.inspect_override(SUBJECT)
         assert view.needed, view
-        world.note("override", OverrideRequest(id=ASKED, confirmed=view.digest))
+        world.note("override", OverrideRequest(id=world.asked, confirmed=view.digest))
 
     async def ask(self, services: Services, world: World) -> object:
         """Remove it."""
-        return await services.hosts.override(SUBJECT, world.noted("override", OverrideRequest))
+        return await services.hosts.override(SUBJECT, world.asking("override", OverrideRequest))
 
     async def ask_otherwise(self, services: Services, world: World) -> object:
         """Confirm other evidence under the same id."""
-        request = world.noted("override", OverrideRequest)
+        request = world.asking("override", OverrideRequest)
         return await services.hosts.override(SUBJECT, request.model_copy(update={"confirmed": "0" * 64}))
 
     async def check(self, services: Services, world: World) -> None:
@@ -279,8 +279,8 @@ def require_work(world: World) -> None:
     assert (world.work() / "work.txt").read_text() == "work of subject\n"
 
 
-def _room(name: str) -> RoomRequest:
-    return RoomRequest(id=ASKED, name=name, provider="notebook", engine="local")
+def _room(world: World, name: str) -> RoomRequest:
+    return RoomRequest(id=world.asked, name=name, provider="notebook", engine="local")
 
 
 WORKING = (Provision(), Reconciliation(), ChangeMaking(), Acceptance(), PayloadRemoval(), FreshStart(), Override())
