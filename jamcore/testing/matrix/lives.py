@@ -41,7 +41,7 @@ class Noting:
 
 async def make(root: Path) -> None:
     """Make the world, and note what a daemon of it registers."""
-    with _plugin(root):
+    with plugged(root):
         await make_world(World(root))
         with registering() as actions:
             async with living(World(root)):
@@ -52,21 +52,21 @@ async def make(root: Path) -> None:
 
 async def prepare(root: Path, kind: str) -> None:
     """Bring the world to where an action of a kind can be asked for."""
-    with _plugin(root):
+    with plugged(root):
         async with living(World(root)) as services:
             await SCENARIOS[kind].prepare(services, World(root))
 
 
 async def ask(root: Path, kind: str, point: str, count: int) -> None:
     """Ask for the action, and be killed at the ``count``-th passing of a boundary; without one, note what is passed."""
-    with _plugin(root):
+    with plugged(root):
         async with living(World(root), crash=_crash(World(root), point, count)) as services:
             await SCENARIOS[kind].ask(services, World(root))
 
 
 async def trace(root: Path, kind: str) -> None:
     """Ask for the action, and note every boundary and every effect in order."""
-    with _plugin(root):
+    with plugged(root):
         traced = Tracing(root, root.with_name(TRACED))
         traced.begin()
         async with living(World(root), crash=traced) as services:
@@ -75,7 +75,7 @@ async def trace(root: Path, kind: str) -> None:
 
 async def start(root: Path, point: str, count: int) -> None:
     """Start, and be killed at a boundary of what the start does; without one, note what is passed."""
-    with _plugin(root):
+    with plugged(root):
         async with living(World(root), crash=_crash(World(root), point, count)):
             pass
 
@@ -83,7 +83,7 @@ async def start(root: Path, point: str, count: int) -> None:
 async def finish(root: Path, kind: str, again: bool) -> None:
     """Start, and require everything that must be true from then on; with ``again`` also of whoever asks again."""
     world, scenario = World(root), SCENARIOS[kind]
-    with _plugin(root):
+    with plugged(root):
         async with living(world) as services:
             assert world.unfinished() == []
             await scenario.check(services, world)
@@ -154,7 +154,7 @@ def _crash(world: World, point: str, count: int) -> CrashPoints:
 
 
 @contextmanager
-def _plugin(root: Path) -> Iterator[None]:
+def plugged(root: Path) -> Iterator[None]:
     """Have the double installed, as in an interpreter that finds it. A life has an interpreter of its own."""
     os.umask(0o077)
     sys.path.append(str(install_plugin(root.with_name("site"))))
