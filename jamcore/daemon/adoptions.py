@@ -39,7 +39,6 @@ from jamcore.runtime.pool import WorkerPool
 from jamcore.store import Repos, Store
 from jamcore.system.blocking import in_thread
 from jamcore.workspace.keeping.adopting import KIND, AdoptIntent, adopt_action
-from jamcore.workspace.keeping.aside import SetAside
 from jamcore.workspace.keeping.importing import ImportIntent
 from jamcore.workspace.provision import HostManifest, Provisioner
 
@@ -85,7 +84,6 @@ class Adoptions:
         self._gate = gate
         self._runner = runner
         self._layout = Provisioner(options.app, files=options.files)
-        self._aside = SetAside(options.app, files=options.files)
         self._beginning: dict[UUID, anyio.Lock] = {}
         self._action = adopt_action(self, _NOT_WHAT_WAS_CONFIRMED)
         actions.register(self._action)
@@ -169,7 +167,7 @@ class Adoptions:
     async def is_placed(self, intent: AdoptIntent) -> bool:
         """See :class:`~jamcore.workspace.keeping.adopting.AdoptSources`."""
         tree = self._making.tree(await self._kept(intent))
-        return await in_thread(lambda: self._aside.is_there(tree))
+        return await in_thread(partial(self._making.is_placed, intent.export_id, intent.digest, tree))
 
     async def settle(self, intent: AdoptIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.adopting.AdoptSources`."""

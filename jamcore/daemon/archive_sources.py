@@ -142,7 +142,7 @@ class ArchiveMaking:
     def _set_aside(self, intent: ArchiveIntent, tree: str, aside: str) -> None:
         """Hold the tree against its export, byte for byte, as the last thing before it goes: a look at the work in it is bounded."""
         same = self._making.reader.require_same
-        same(intent.what().request, learned(intent.digest), tree, from_thread.check_cancelled)
+        same(intent.export_id, learned(intent.digest), tree, from_thread.check_cancelled)
         self._aside.move(tree, aside)
 
     async def is_aside(self, intent: ArchiveIntent) -> bool:

@@ -18,7 +18,8 @@ from jamcore.daemon.workspaces import KeptRoom, kept_room, tree_below
 from jamcore.domain import layout
 from jamcore.domain.cells import Placement
 from jamcore.domain.continuity import CaptureList, Checkpoint, CheckpointCorruptError
-from jamcore.domain.exports import ExportDamagedError, ExportManifest, ExportRequest
+from jamcore.domain.errors import ConflictError
+from jamcore.domain.exports import ExportDamagedError, ExportManifest, ExportRequest, TreeChangedError
 from jamcore.domain.kept_exports import ExportMaker, ExportState, KeptExport
 from jamcore.plugins.manager import ProviderManager
 from jamcore.plugins.provider import ProviderHooks
@@ -32,6 +33,7 @@ from jamcore.workspace.exports.format import DamagedError, ExportFiles
 from jamcore.workspace.exports.restore import ExportReader
 from jamcore.workspace.exports.verify import Verified
 from jamcore.workspace.exports.write import CheckpointSource, ExportWriter
+from jamcore.workspace.keeping.aside import SetAside
 from jamcore.workspace.keeping.exporting import WRITING, Chosen, ExportPart
 
 
@@ -58,6 +60,7 @@ class ExportMaking:
         self._pool = pool
         self._work_trees = work_trees
         self._checkpoints = CheckpointExporter(hosts.generations)
+        self._aside = SetAside(options.app, files=options.files)
         reach = _inside(options.crash.reach)
         self.writer = ExportWriter(options.app, files=options.files, clock=options.clock, reach=reach)
         self.reader = ExportReader(options.app, files=options.files, reach=reach)
@@ -125,6 +128,25 @@ class ExportMaking:
             except DamagedError as error:
                 named = (f"{error.name}: {error.problem}",)
                 raise ExportDamagedError(export=str(export.id), total=1, named=named) from error
+
+    def is_placed(self, export: UUID, digest: str, tree: str) -> bool:
+        """Say whether the files of an export are where they were brought to. Blocking.
+
+        While nobody lived, anybody may have put something there.
+
+        Raises:
+            ConflictError: Something else is there.
+            ExportDamagedError: The export is not the one that was recorded.
+            OSError: The machine failed.
+        """
+        if not self._aside.is_there(tree):
+            return False
+        try:
+            self.reader.require_same(export, digest, tree, from_thread.check_cancelled)
+        except TreeChangedError as error:
+            problem = f"something else is there: {', '.join(error.named[:3])}"
+            raise ConflictError(kind="workspace", ref=tree, problem=problem) from error
+        return True
 
     def _write(self, chosen: Chosen, source: CheckpointSource | None) -> Verified:
         return self.writer.write(chosen.request, chosen.tree, checkpoint=source, alive=from_thread.check_cancelled)

@@ -22,7 +22,7 @@ from jamcore.domain.checkpoint_exports import CheckpointSummary
 from jamcore.domain.continuity import Checkpoint, CheckpointCorruptError
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.events import SessionNotice
-from jamcore.domain.exports import CHECKPOINT, TreeChangedError
+from jamcore.domain.exports import CHECKPOINT
 from jamcore.domain.keeping import RestoreRequest, RestoreResult
 from jamcore.domain.kept_exports import KeptExport
 from jamcore.domain.sessions import HostState, WorkspaceState
@@ -143,7 +143,7 @@ class Restores:
     async def is_placed(self, intent: RestoreIntent) -> bool:
         """See :class:`~jamcore.workspace.keeping.restoring.RestoreSources`."""
         tree = self._making.tree(await self._kept(intent))
-        return await in_thread(lambda: self._aside.is_there(tree) and self._is_what_was_exported(intent, tree))
+        return await in_thread(partial(self._making.is_placed, intent.export_id, intent.digest, tree))
 
     async def settle(self, intent: RestoreIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.restoring.RestoreSources`."""
@@ -198,16 +198,6 @@ class Restores:
                 raise HostInUseError(host=kept.host.sandbox)
             await self._hosts.fence(kept.host.id)
             await self._builder.build(build)
-
-    def _is_what_was_exported(self, intent: RestoreIntent, tree: str) -> bool:
-        """Require that what is in the place is what was brought there: while nobody lived, anybody may have put something there."""
-        request = self._making.reader.verify(intent.export_id, intent.digest).manifest.request
-        try:
-            self._making.reader.require_same(request, intent.digest, tree, from_thread.check_cancelled)
-        except TreeChangedError as error:
-            problem = f"something else is there: {', '.join(error.named[:3])}"
-            raise ConflictError(kind="workspace", ref=str(intent.workspace_id), problem=problem) from error
-        return True
 
     def _place(self, intent: RestoreIntent, tree: str) -> None:
         parent = self._app / Path(PurePosixPath(tree).parent)

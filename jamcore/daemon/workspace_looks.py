@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 from anyio import to_thread
 
@@ -16,26 +17,29 @@ from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.errors import JamError
 from jamcore.domain.keeping import ArchiveEvidence, ExportRow
 from jamcore.domain.kept_exports import ExportState
-from jamcore.domain.operations import ExportRetention
+from jamcore.domain.operations import ExportRetention, OperationState
 from jamcore.domain.reconciling import ManifestState, PlaceFound, WorkspacePlace
 from jamcore.domain.sessions import WorkspaceState
 from jamcore.domain.workspace_care import FOUND_CHARACTERS, WorkspaceView
 from jamcore.runtime.pool import WorkerPool
 from jamcore.runtime.reconcile import KEPT_MANIFEST, Reconciler
 from jamcore.store import Repos, Store
+from jamcore.workspace.keeping.adopting import KIND as ADOPT
 
+FAILED = OperationState.FAILED
 KEPT_WORKSPACE = "kept-workspace-"
 """Begins the name of files that were in the place of those of an export; the time follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredWorkspace:
-    """What the store knows of a room's workspace."""
+    """What the store knows of a room's workspace. ``never_came`` is the export that it was to be made of, when that was given up."""
 
     kept: KeptRoom
     place: WorkspacePlace
     exports: tuple[ExportRow, ...]
     unfinished: str | None
+    never_came: UUID | None = None
 
 
 def stored_workspace(ref: str, repos: Repos) -> StoredWorkspace:
@@ -48,7 +52,15 @@ def stored_workspace(ref: str, repos: Repos) -> StoredWorkspace:
         place=repos.workspaces.place(kept.workspace.id),
         exports=tuple(ExportRow(export=row, room=kept.room.name) for row in exports),
         unfinished=str(held) if held else None,
+        never_came=_never_came(repos, kept),
     )
+
+
+def _never_came(repos: Repos, kept: KeptRoom) -> UUID | None:
+    if kept.workspace.state is not WorkspaceState.NEEDS_RECONCILIATION:
+        return None
+    given_up = (each for each in repos.operations.list(room=kept.room.id) if (each.kind, each.state) == (ADOPT, FAILED))
+    return next((each.export_id for each in given_up if each.workspace_id == kept.workspace.id), None)
 
 
 class WorkspaceLooks:
@@ -142,6 +154,8 @@ def next_commands(stored: StoredWorkspace, found: PlaceFound | None, *, live: bo
         return [f"jam operation show {stored.unfinished}", f"{recover} retry"]
     if state is WorkspaceState.ARCHIVED:
         return ["jam workspace restore ROOM"]
+    if stored.never_came:
+        return [f"jam export verify {stored.never_came}", "jam export import DIRECTORY"]
     if live:
         return ["jam stop ROOM"]
     sound = found is not None and found.sound

@@ -78,6 +78,11 @@ class WorkspaceRecoveries:
         stored = await self._store.read(partial(stored_workspace, ref))
         if stored.kept.workspace.state is WorkspaceState.ARCHIVED and not stored.unfinished:
             raise WorkspaceArchivedError(room=stored.kept.room.name)
+        if stored.never_came is not None:
+            problem = (
+                f"its files never came: export {stored.never_came} was not what was confirmed; import it once more, as another room"
+            )
+            raise NotRecoverableError(room=stored.kept.room.name, problem=problem)
         ways = {RecoveryWay.RETRY: self._retry, RecoveryWay.EXPORT: self._export, RecoveryWay.RESTORE_LATEST: self._restore}
         with self._gate.until_stop("recover a workspace"):
             return await ways[request.way](stored, request)

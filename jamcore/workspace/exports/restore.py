@@ -57,25 +57,28 @@ class ExportReader:
         with owned(root):
             return Verification(root, self._calls, alive).run(str(export), digest)
 
-    def require_same(self, request: ExportRequest, digest: str, source: str, alive: Callable[[], None] = lambda: None) -> None:
-        """Require that a workspace is what its export holds, byte for byte, but for what was left out and stripped.
+    def require_same(self, export: UUID, digest: str, source: str, alive: Callable[[], None] = lambda: None) -> None:
+        """Require that a workspace is what an export holds, byte for byte, but for what was left out and stripped.
 
         Args:
-            request: What the export was made for.
+            export: Its id.
             digest: The digest that was recorded of it.
             source: The workspace's path below the app directory.
             alive: Called often; raises when the caller gave up.
 
         Raises:
-            TreeChangedError: It is not any more; names all that differs, up to a bound.
+            TreeChangedError: It is not; names all that differs, up to a bound.
             ExportDamagedError: The export is not what was recorded.
             OSError: The machine failed.
         """
-        found, leave_out = Named(), frozenset(tuple(unspelled(path).split(b"/")) for path in request.leave_out)
+        found = Named()
+
+        def compared(request: ExportRequest) -> TreeComparison:
+            leave_out = frozenset(tuple(unspelled(path).split(b"/")) for path in request.leave_out)
+            return TreeComparison(tree, WORKSPACE, found, self._calls, alive, leave_out=leave_out)
+
         with opened_below(self._app, source, self._calls) as tree:
-            self._hold(
-                request.export_id, digest, TreeComparison(tree, WORKSPACE, found, self._calls, alive, leave_out=leave_out), alive
-            )
+            self._hold(export, digest, compared, alive)
         if found.total:
             raise TreeChangedError(total=found.total, named=tuple(found.first))
 
@@ -138,19 +141,22 @@ class ExportReader:
     def _compare(self, export: UUID, digest: str, target: int, alive: Callable[[], None]) -> TreeTotals:
         """Hold what was restored against the entries of the export."""
         found = Named()
-        tree = TreeComparison(target, WORKSPACE, found, self._calls, alive)
-        totals = self._hold(export, digest, tree, alive)
+        totals = self._hold(export, digest, lambda _: TreeComparison(target, WORKSPACE, found, self._calls, alive), alive)
         if found.total:
             raise ExportDamagedError(export=str(export), total=found.total, named=tuple(found.first))
         return totals
 
-    def _hold(self, export: UUID, digest: str, tree: TreeComparison, alive: Callable[[], None]) -> TreeTotals:
-        """Hold the entries of an export's workspace against a tree."""
+    def _hold(
+        self, export: UUID, digest: str, compared: Callable[[ExportRequest], TreeComparison], alive: Callable[[], None]
+    ) -> TreeTotals:
+        """Hold the entries of an export's workspace against a tree, as what the export was made for says."""
         top = WORKSPACE.encode()
         try:
             with owned(open_root(self._app / layout.export_root(export))) as root:
                 files = ExportFiles(root, self._calls, alive)
-                for entry in files.entries(files.manifest(digest)[0]):
+                manifest = files.manifest(digest)[0]
+                tree = compared(manifest.request)
+                for entry in files.entries(manifest):
                     if unspelled(entry.path).split(b"/")[0] == top:
                         tree.take(entry)
         except DamagedError as error:

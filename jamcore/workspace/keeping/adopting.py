@@ -63,7 +63,11 @@ class AdoptSources(Protocol):
         """
 
     async def is_placed(self, intent: AdoptIntent) -> bool:
-        """Say whether the place is taken: nobody else knows of it."""
+        """Say whether the files are in the place.
+
+        Raises:
+            ConflictError: Something else is.
+        """
 
     async def settle(self, intent: AdoptIntent) -> None:
         """Make the workspace Ready and the host Parked, and note whose the export is, in one transaction."""

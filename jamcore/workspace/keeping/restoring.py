@@ -87,7 +87,11 @@ class RestoreSources(Protocol):
         """
 
     async def is_placed(self, intent: RestoreIntent) -> bool:
-        """Say whether the place is taken: it was free when the restore began, and nobody else fills it meanwhile."""
+        """Say whether the files are in the place.
+
+        Raises:
+            ConflictError: Something else is.
+        """
 
     async def settle(self, intent: RestoreIntent) -> None:
         """Make the workspace Ready and an Archived host Parked, and say it in the room, in one transaction.

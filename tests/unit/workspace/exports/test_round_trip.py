@@ -86,16 +86,16 @@ def test_a_workspace_is_held_against_its_export(world: World) -> None:
     (world.tree / "build").mkdir()
     (world.tree / "build" / "lost").write_text("x")
     done = world.write(leave_out=("build",))
-    reader, request = world.reader(), done.manifest.request
-    reader.require_same(request, done.digest, world.source)
+    reader, export = world.reader(), done.manifest.request.export_id
+    reader.require_same(export, done.digest, world.source)
     (world.tree / "new").write_text("x")
     with pytest.raises(TreeChangedError, match="new"):
-        reader.require_same(request, done.digest, world.source)
+        reader.require_same(export, done.digest, world.source)
     (world.tree / "new").unlink()
     (world.tree / "fifo").unlink()
     (world.tree / "fifo").write_text("a file now")
     with pytest.raises(TreeChangedError, match="fifo"):
-        reader.require_same(request, done.digest, world.source)
+        reader.require_same(export, done.digest, world.source)
 
 
 @pytest.mark.guarantee("WS-13")
