@@ -189,7 +189,7 @@ class Reviews:
         """Record the refusal, then tell the agent. A retry after a failed telling tells it once.
 
         Raises:
-            ConflictError: It was judged already.
+            ConflictError: It was judged already, or the id was used for another rejection.
             JamError: The room could not be brought back to hear it; the refusal stands.
         """
         async with self._alone(ref):
@@ -203,7 +203,7 @@ class Reviews:
         judged = await self._judged(ref)
         change = judged.change
         if judged.decision is not None:
-            return change, self._again(judged.decision, request.id, Verdict.REJECTED)
+            return change, self._same_rejection(self._again(judged.decision, request.id, Verdict.REJECTED), request)
         await self._require_none_begun(change.id, but=request.id)
         self._require_reviewed(change, request.patch_sha256)
         decision = ChangeDecision(
@@ -237,6 +237,14 @@ class Reviews:
         if (decision.id, decision.verdict) != (identifier, verdict):
             problem = f"it was {decision.verdict} on {decision.decided_at:%Y-%m-%d %H:%M:%S} UTC"
             raise ConflictError(kind="change request", ref=str(decision.change_id), problem=problem)
+        return decision
+
+    @staticmethod
+    def _same_rejection(decision: ChangeDecision, request: RejectRequest) -> ChangeDecision:
+        """Require that what comes under the id of a rejection is that rejection: for another reason it is another one (WS-11)."""
+        asked = (request.patch_sha256, request.reason, request.turn_id)
+        if asked != (decision.patch_sha256, decision.reason, decision.turn_id):
+            raise ConflictError(kind="change request", ref=str(decision.change_id), problem="the id was used for another rejection")
         return decision
 
     def _require_reviewed(self, change: ChangeRequest, digest: str) -> None:

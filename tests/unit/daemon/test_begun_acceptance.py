@@ -64,7 +64,7 @@ class World:
     async def judged(self, _ref: str) -> object:
         """Return the change request as it was judged."""
         files = (SimpleNamespace(name="change.patch", sha256=DIGEST),)
-        change = SimpleNamespace(id=CHANGE, room_id=ROOM, files=files)
+        change = SimpleNamespace(id=CHANGE, room_id=ROOM, files=files, patch_sha256=DIGEST)
         return SimpleNamespace(change=change, workspace=None, decision=self.kept[0] if self.kept else None)
 
     async def intent(self, _judged: object, request: AcceptRequest) -> AcceptIntent:
@@ -126,3 +126,16 @@ async def test_only_its_repetition_ends_it(world: World) -> None:
     assert (decision.verdict, decision.commit) == (Verdict.ACCEPTED, tip)
     assert world.kept == [decision]
     assert world.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/jam") == f"refs/heads/jam/x {tip}"
+
+
+@pytest.mark.guarantee("WS-11")
+@pytest.mark.parametrize("other", [{"reason": "another"}, {"patch_sha256": "0" * 64}, {"turn_id": UUID(int=7)}])
+async def test_another_rejection_under_the_id_of_one_is_refused(world: World, other: dict[str, object]) -> None:
+    """Who repeats it in the same words is answered with what was kept; who says something else is not taken to have said that."""
+    world.full = False
+    request = RejectRequest(id=FIRST, patch_sha256=DIGEST, reason="no")
+    decision = await world.reviews.reject("x", request)
+    assert await world.reviews.reject("x", request) == decision
+    with pytest.raises(ConflictError, match="another rejection"):
+        await world.reviews.reject("x", request.model_copy(update=other))
+    assert world.kept == [decision]
