@@ -1,12 +1,12 @@
 """What a model server can do wrong, as data.
 
 A fault belongs to a rule of the script (:mod:`jamcore.testing.servers.script`). It says what goes wrong, never how long: that is
-the rule's ``fault_times``.
+the rule's ``fault_times``. The same fault means the same for each API; how it looks on the wire is its dialect's
+(:mod:`jamcore.testing.servers.dialect`).
 """
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -17,19 +17,31 @@ from jamcore.domain.records import Record
 class HttpFault(Record):
     """An answer that is no stream: 401, 404, 429, 500 and the like.
 
+    ``code`` is what the API's error object carries as its machine-readable word; empty: the API's own for this status.
     ``retry_after_s`` sets the header ``Retry-After`` (whole seconds). ``body`` replaces the usual error object, byte for byte.
     """
 
     kind: Literal["http"] = "http"
     status: int = Field(ge=400, le=599)
-    code: str = "scripted_fault"
+    code: str = ""
     message: str = "scripted fault"
     retry_after_s: int | None = Field(default=None, ge=0)
     body: str | None = None
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers beside the content type."""
+        return {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
+
+
+class DownFault(Record):
+    """The connection closes before a byte of the answer, as that of a server which dies or restarts."""
+
+    kind: Literal["down"] = "down"
+
 
 class CutFault(Record):
-    """The connection closes inside the stream, after ``after_deltas`` deltas of the answer were sent."""
+    """The connection closes inside the stream, after ``after_deltas`` deltas of the answer were sent; a whole answer is cut in half."""
 
     kind: Literal["cut"] = "cut"
     after_deltas: int = Field(default=0, ge=0)
@@ -46,7 +58,7 @@ class GarbageFault(Record):
     """The stream holds what no reader of server-sent events can use.
 
     ``bytes`` is not even UTF-8, and the stream ends with it. ``json`` is one well-formed event whose data is
-    broken JSON, before the answer.
+    broken JSON, before the answer; a whole answer is then half its JSON, ended in good order.
     """
 
     kind: Literal["garbage"] = "garbage"
@@ -54,13 +66,17 @@ class GarbageFault(Record):
 
 
 class SilentFault(Record):
-    """The stream begins and then says nothing until the client leaves."""
+    """The stream begins, sends ``after_deltas`` deltas, and then says nothing until the client leaves; of a whole answer only the head."""
 
     kind: Literal["silent"] = "silent"
+    after_deltas: int = Field(default=0, ge=0)
 
 
 class FailedFault(Record):
-    """The stream ends with ``response.failed``, with a code such as ``context_length_exceeded`` or ``rate_limit_exceeded``."""
+    """The stream begins and ends with the API's own event of a failure; a whole answer is a status of 500 with the same code.
+
+    Which codes there are is the API's: ``context_length_exceeded`` or ``rate_limit_exceeded`` of one, ``overloaded_error`` of another.
+    """
 
     kind: Literal["failed"] = "failed"
     code: str
@@ -68,21 +84,6 @@ class FailedFault(Record):
 
 
 Fault = Annotated[
-    HttpFault | CutFault | SlowFault | GarbageFault | SilentFault | FailedFault,
+    HttpFault | DownFault | CutFault | SlowFault | GarbageFault | SilentFault | FailedFault,
     Field(discriminator="kind"),
 ]
-
-
-def error_body(code: str, message: str) -> bytes:
-    """Return the error object that the Responses API sends with a status of 400 and more."""
-    return json.dumps({"error": {"type": "scripted_error", "code": code, "message": message, "param": None}}).encode()
-
-
-def http_body(fault: HttpFault) -> bytes:
-    """Return the body of an HTTP fault."""
-    return error_body(fault.code, fault.message) if fault.body is None else fault.body.encode()
-
-
-def http_headers(fault: HttpFault) -> dict[str, str]:
-    """Return the headers of an HTTP fault beside the content type."""
-    return {} if fault.retry_after_s is None else {"Retry-After": str(fault.retry_after_s)}

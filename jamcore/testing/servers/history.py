@@ -1,22 +1,27 @@
-"""What a model was told: a recorded request body as a conversation that can be compared.
+"""What a model was told: a recorded request body as a conversation that can be compared, in one form for every API.
 
-Clients of the Responses API send the whole history each time (``store: false``). So the body of a later request shows exactly what
-the client still remembers, and :func:`contains_in_order` is how a test proves that a resume was exact (CONT-1).
+Clients send the whole history each time. So the body of a later request shows exactly what the client still remembers, and
+:func:`contains_in_order` is how a test proves that a resume was exact (CONT-1), whatever the API: that of a Responses body is read
+from ``input``, that of a Messages or a Chat Completions body from ``messages``.
 
 The normalisation, in full:
 
-- Items of role ``developer`` or ``system``, reasoning, and items of an unknown type are left out: the client makes them anew, or only the
-  model can read them.
-- User messages that the client itself wrote (they begin with one of ``CONTEXT_MARKS``) are left out; all others are kept whole.
-- Item ids and metadata are left out; call ids are kept.
+- What has the role ``developer`` or ``system``, reasoning, and what is of an unknown type is left out: the client makes it anew, or only
+  the model can read it.
+- User messages that the client itself wrote (they begin with one of ``CONTEXT_MARKS``) are left out. Elements that the client wrote into
+  the text of others (``CONTEXT_ELEMENTS``) are cut out of it, with the space around them; what is nothing else is left out. All other
+  text is kept whole.
+- Ids of items and metadata are left out; call ids are kept.
+- Each text of a ``messages`` body is an item of its own, and an empty one is none; the parts of an ``input`` message are one text.
 - Arguments of a function call are compared as JSON values where they are JSON; everything else is compared as text, byte for byte.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 CONTEXT_MARKS = (
     "<environment_context>",
@@ -28,6 +33,9 @@ CONTEXT_MARKS = (
 )
 """How user messages begin that the client wrote and not a person. A compaction's summary is one of them, so that a compacted history
 lacks what it replaced and a comparison says so."""
+
+CONTEXT_ELEMENTS = ("system-reminder", "current_datetime")
+"""The elements (``<name>…</name>``) that clients write into what a person said or a tool gave back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +72,28 @@ class ToolOutput:
 Item = UserText | AssistantText | ToolCall | ToolOutput
 
 
-def conversation(body: object, *, context_marks: Sequence[str] = CONTEXT_MARKS) -> tuple[Item, ...]:
+def conversation(
+    body: object, *, context_marks: Sequence[str] = CONTEXT_MARKS, context_elements: Sequence[str] = CONTEXT_ELEMENTS
+) -> tuple[Item, ...]:
     """Return the conversation in a request body; a body without one gives an empty tuple, never an error.
 
     Args:
         body: The parsed JSON body of a recorded request.
         context_marks: How user messages begin that no person wrote.
+        context_elements: The elements inside a text that no person and no tool wrote.
     """
-    entries = body.get("input") if isinstance(body, Mapping) else None
-    if isinstance(entries, str):
-        return (UserText(entries),)
-    return tuple(_items(entries if isinstance(entries, list) else (), tuple(context_marks)))
+    if not isinstance(body, Mapping):
+        return ()
+    said = _input_items(body["input"]) if "input" in body else _message_items(body.get("messages"))
+    names = "|".join(map(re.escape, context_elements))
+    element = re.compile(rf"\s*<({names})(?:\s[^>]*)?>.*?</\1>\s*", re.DOTALL) if names else None
+    cleaned = (_without_context(item, tuple(context_marks), element) for item in said)
+    return tuple(item for item in cleaned if item is not None)
+
+
+def last_user_text(items: Sequence[Item]) -> str:
+    """Return the last text that a person wrote, or an empty one."""
+    return next((item.text for item in reversed(items) if isinstance(item, UserText)), "")
 
 
 def contains_in_order(earlier: Sequence[Item], later: Sequence[Item]) -> Item | None:
@@ -89,18 +108,42 @@ def contains_in_order(earlier: Sequence[Item], later: Sequence[Item]) -> Item | 
     return None
 
 
-def _items(entries: Iterable[object], context_marks: tuple[str, ...]) -> Iterator[Item]:
-    for entry in entries:
-        if isinstance(entry, Mapping) and (item := _item(entry, context_marks)) is not None:
+def _without_context(item: Item, context_marks: tuple[str, ...], element: re.Pattern[str] | None) -> Item | None:
+    """Return the item without what its client wrote into it; None: nothing else was in it."""
+    match item:
+        case UserText(text):
+            if text.lstrip().startswith(context_marks):
+                return None
+            cleaned = _cut_out(element, text)
+            return UserText(cleaned) if cleaned or not text else None
+        case ToolOutput():
+            return replace(item, output=_cut_out(element, item.output))
+        case _:
+            return item
+
+
+def _cut_out(element: re.Pattern[str] | None, text: str) -> str:
+    """Return ``text`` as it is if no element is in it, else without them, the pieces between them on lines of their own."""
+    if element is None or element.search(text) is None:
+        return text
+    return element.sub("\n", text).strip("\n")
+
+
+def _input_items(entries: object) -> Iterator[Item]:
+    """Yield the items of a Responses body."""
+    if isinstance(entries, str):
+        yield UserText(entries)
+    for entry in _mappings(entries):
+        if (item := _input_item(entry)) is not None:
             yield item
 
 
-def _item(entry: Mapping[str, object], context_marks: tuple[str, ...]) -> Item | None:
+def _input_item(entry: Mapping[str, object]) -> Item | None:
     call_id = str(entry.get("call_id", ""))
     # A message may come without a type: the API takes {"role": …, "content": …} too.
     match entry.get("type", "message"):
         case "message":
-            return _message(entry, context_marks)
+            return _by_role(entry.get("role"), _text(entry.get("content")))
         case "function_call":
             return ToolCall(str(entry.get("name", "")), _canonical(str(entry.get("arguments", ""))), call_id)
         case "custom_tool_call":
@@ -111,15 +154,56 @@ def _item(entry: Mapping[str, object], context_marks: tuple[str, ...]) -> Item |
             return None
 
 
-def _message(entry: Mapping[str, object], context_marks: tuple[str, ...]) -> Item | None:
-    text = _text(entry.get("content"))
-    match entry.get("role"):
+def _message_items(entries: object) -> Iterator[Item]:
+    """Yield the items of a Messages or a Chat Completions body: what differs between the two has names of its own in each."""
+    for entry in _mappings(entries):
+        role, content = entry.get("role"), entry.get("content")
+        if role == "tool":
+            yield ToolOutput(str(entry.get("tool_call_id", "")), _text(content))
+            continue
+        for block in _mappings([{"type": "text", "text": content}] if isinstance(content, str) else content):
+            if (item := _block(role, block)) is not None:
+                yield item
+        yield from map(_tool_call, _mappings(entry.get("tool_calls")))
+
+
+def _block(role: object, block: Mapping[str, object]) -> Item | None:
+    match block.get("type"):
+        case "text":
+            text = _text(block.get("text"))
+            return _by_role(role, text) if text else None
+        case "tool_use":
+            return ToolCall(str(block.get("name", "")), _json(block.get("input")), str(block.get("id", "")))
+        case "tool_result":
+            return ToolOutput(str(block.get("tool_use_id", "")), _text(block.get("content")))
+        case _ if role == "user":
+            # An image or the like: kept as JSON, so that a change shows. Where the client wants it cached is no part of it.
+            return UserText(_json({key: value for key, value in block.items() if key != "cache_control"}))
+        case _:
+            return None
+
+
+def _tool_call(call: Mapping[str, object]) -> Item:
+    call_id = str(call.get("id", ""))
+    if isinstance(custom := call.get("custom"), Mapping):
+        return ToolCall(str(custom.get("name", "")), str(custom.get("input", "")), call_id)
+    function = call.get("function")
+    named = function if isinstance(function, Mapping) else {}
+    return ToolCall(str(named.get("name", "")), _canonical(str(named.get("arguments", ""))), call_id)
+
+
+def _by_role(role: object, text: str) -> Item | None:
+    match role:
         case "assistant":
             return AssistantText(text)
-        case "user" if not text.lstrip().startswith(context_marks):
+        case "user":
             return UserText(text)
         case _:
             return None
+
+
+def _mappings(entries: object) -> Iterable[Mapping[str, object]]:
+    return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
 
 
 def _text(content: object) -> str:

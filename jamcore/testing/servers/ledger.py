@@ -13,6 +13,7 @@ import anyio
 from pydantic import JsonValue, ValidationError
 
 from jamcore.domain.records import Record
+from jamcore.testing.servers.history import Item, conversation, last_user_text
 
 HEADERS_LIMIT = 100
 """Headers of a request that are recorded; more would be a flood, not a request."""
@@ -31,6 +32,7 @@ class RecordedRequest(Record):
             credential arrived.
         body: The parsed JSON; text that is no JSON is kept as a string.
         rule: The place of the script's rule that answered, from 0; None: no rule did.
+        aside: Whether the API answered without the model, as with a list of models.
         received_s: Monotonic seconds of the server's process.
     """
 
@@ -41,11 +43,22 @@ class RecordedRequest(Record):
     headers: tuple[tuple[str, str], ...]
     body: JsonValue
     rule: int | None
+    aside: bool = False
     received_s: float
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header, whatever its case."""
         return next((value for key, value in self.headers if key == name.lower()), None)
+
+    @property
+    def conversation(self) -> tuple[Item, ...]:
+        """What the model was told, in the form that all APIs share (:mod:`jamcore.testing.servers.history`)."""
+        return conversation(self.body)
+
+    @property
+    def last_user_text(self) -> str:
+        """The last text that a person wrote, or an empty one."""
+        return last_user_text(self.conversation)
 
 
 class ServerEvent(Record):

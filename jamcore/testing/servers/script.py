@@ -16,7 +16,7 @@ from pydantic import Field, JsonValue, field_validator
 
 from jamcore.domain.records import Record
 from jamcore.testing.servers.faults import Fault
-from jamcore.testing.servers.history import Item, ToolCall, ToolOutput, UserText
+from jamcore.testing.servers.history import Item, ToolCall, ToolOutput, last_user_text
 
 GATE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """What a gate may be called: it is a file name and a part of a URL path."""
@@ -54,7 +54,7 @@ class Text(Record):
 
 
 class Reasoning(Record):
-    """A reasoning item: its summary, and the opaque content that a client sends back."""
+    """What the model thought: its summary, and the opaque content that a client sends back."""
 
     kind: Literal["reasoning"] = "reasoning"
     summary: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class Call(Record):
 
 
 class CustomCall(Record):
-    """A call of a custom (free-form) tool."""
+    """A call of a custom (free-form) tool, which not every API has."""
 
     kind: Literal["custom_call"] = "custom_call"
     name: str
@@ -84,11 +84,14 @@ class CustomCall(Record):
     call_id: str = ""
 
 
-Part = Annotated[Text | Reasoning | Call | CustomCall | Hold | Pause, Field(discriminator="kind")]
+Said = Text | Reasoning | Call | CustomCall
+"""The parts that the client is told; the others are only about when."""
+
+Part = Annotated[Said | Hold | Pause, Field(discriminator="kind")]
 
 
 class Usage(Record):
-    """The tokens that an answer claims to have cost."""
+    """The tokens that an answer claims to have cost; cached and reasoning tokens are parts of the others."""
 
     input_tokens: int = 10
     cached_tokens: int = 0
@@ -136,7 +139,8 @@ class Rule(Record):
     Attributes:
         match: When the rule applies.
         answer: The parts of the answer, in order.
-        finish: ``completed`` and ``incomplete`` end the stream with that event; ``open`` ends it with none.
+        finish: ``completed`` and ``incomplete`` (the limit of tokens was reached) end the stream as the API does; ``open`` ends it
+            with no end mark.
         usage: What the answer claims to have cost.
         times: How often the rule may be used; unset: without limit.
         fault: What goes wrong instead of, or inside, the answer.
@@ -153,9 +157,13 @@ class Rule(Record):
 
 
 class Script(Record):
-    """Ordered rules: the first that matches, and is not used up, answers."""
+    """Ordered rules: the first that matches, and is not used up, answers.
+
+    ``models`` are the names that the server gives when it is asked which models there are; any name is answered.
+    """
 
     rules: tuple[Rule, ...] = ()
+    models: tuple[str, ...] = ("scripted-model",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +217,6 @@ def matches(match: Match, request: Request) -> bool:
         and (match.path_regex is None or re.search(match.path_regex, request.path) is not None)
         and _tools_match(match, request.items)
     )
-
-
-def last_user_text(items: Sequence[Item]) -> str:
-    """Return the last text that a person wrote, or an empty one."""
-    return next((item.text for item in reversed(items) if isinstance(item, UserText)), "")
 
 
 def _tools_match(match: Match, items: Sequence[Item]) -> bool:

@@ -1,7 +1,7 @@
-"""A scripted server for OpenAI's Responses API, on loopback.
+"""A scripted model server, on loopback: what is common to all APIs.
 
-It answers ``POST …/responses`` with a stream of events as its script says, and records each request before it answers. Real clients
-talk to it; nothing in it knows which client.
+It answers requests to the model as its script says, in the form of its dialect, and records each request before it answers. Real
+clients talk to it; nothing in it knows which client.
 
 Another process can follow and steer it: ``GET /_control/requests`` and ``/_control/events`` give lists,
 ``POST /_control/release/NAME`` opens a gate.
@@ -14,16 +14,16 @@ from collections import Counter
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import anyio
 from aiohttp import web
 from pydantic import BaseModel, JsonValue
 
 from jamcore.system.clock import Clock, SystemClock
-from jamcore.testing.servers.faults import error_body
+from jamcore.testing.servers.dialect import Dialect, Reply
 from jamcore.testing.servers.gates import HOLD_LIMIT_S, Gates
-from jamcore.testing.servers.history import conversation
+from jamcore.testing.servers.history import conversation, last_user_text
 from jamcore.testing.servers.ledger import (
     HEADER_CHARS,
     HEADERS_LIMIT,
@@ -33,8 +33,8 @@ from jamcore.testing.servers.ledger import (
     RecordFile,
     ServerEvent,
 )
-from jamcore.testing.servers.script import GATE_NAME, Chosen, Request, Script, choose, last_user_text
-from jamcore.testing.servers.sse import Answer, steps
+from jamcore.testing.servers.script import GATE_NAME, Chosen, Request, Script, choose
+from jamcore.testing.servers.steps import Answer, error_bytes, steps
 from jamcore.testing.servers.stream import EventStream
 
 BODY_LIMIT = 64 * 1024 * 1024
@@ -44,11 +44,13 @@ SHUTDOWN_S = 0.2
 """How long streams may go on when the server ends; then they are cut."""
 
 CONTROL = "/_control/"
-MODEL_SUFFIX = "/responses"
+EVENTS, WHOLE = "text/event-stream", "application/json"
 
 
-class ResponsesServer:
+class ModelServer:
     """One server; use it as an async context manager, which binds on entry and cuts all streams on exit.
+
+    A subclass names the dialect of its API.
 
     Args:
         script: What it answers.
@@ -57,7 +59,12 @@ class ResponsesServer:
         hold_directory: Where a file named like a gate releases that gate.
         hold_limit_s: How long an answer waits at a gate before the stream is cut.
         clock: Where the times in records come from.
+
+    Raises:
+        ValueError: The script has a part that this API cannot say.
     """
+
+    dialect: ClassVar[Dialect]
 
     def __init__(
         self,
@@ -69,6 +76,11 @@ class ResponsesServer:
         hold_limit_s: float = HOLD_LIMIT_S,
         clock: Clock | None = None,
     ) -> None:
+        unsayable = {part.kind for rule in script.rules for part in rule.answer} & self.dialect.lacks
+        if unsayable:
+            raise ValueError(
+                f"the API of {self.dialect.model_path} has no part of an answer of the kind {', '.join(sorted(unsayable))}"
+            )
         self._script = script
         self._asked_port = port
         self._record_path = record
@@ -91,7 +103,7 @@ class ResponsesServer:
 
     @property
     def api_url(self) -> str:
-        """The base URL of the API, as clients want it: ``http://127.0.0.1:PORT/v1``."""
+        """The base URL with the version, as some clients want it: ``http://127.0.0.1:PORT/v1``."""
         return f"{self.base_url}/v1"
 
     @property
@@ -106,8 +118,11 @@ class ResponsesServer:
 
     @property
     def unmatched(self) -> tuple[RecordedRequest, ...]:
-        """The requests that no rule answered. A test that expects a complete script asserts that there are none."""
-        return tuple(request for request in self.requests if request.rule is None)
+        """The requests that nothing answered, neither a rule nor the API itself.
+
+        A test that expects a complete script asserts that there are none.
+        """
+        return tuple(request for request in self.requests if request.rule is None and not request.aside)
 
     @property
     def events(self) -> tuple[ServerEvent, ...]:
@@ -150,11 +165,9 @@ class ResponsesServer:
 
     async def _handle(self, http: web.Request) -> web.StreamResponse:
         body = _parsed(await http.read())
-        is_model = http.method == "POST" and http.path.endswith(MODEL_SUFFIX)
+        is_model = http.method == "POST" and http.path.endswith(self.dialect.model_path)
         if not is_model or not isinstance(body, dict):
-            request = self._keep(http, body, nth=None, rule=None)
-            status, code = (400, "body_is_no_object") if is_model else (404, "no_such_path")
-            return self._refuse(request, status, code, f"{http.method} {http.path} is not understood by the scripted server")
+            return self._beside_the_model(http, body, is_model=is_model)
         self._model_requests += 1
         nth = self._model_requests
         items = conversation(body)
@@ -168,7 +181,18 @@ class ResponsesServer:
         self._used[chosen.place] += 1
         return await self._answer(http, request, chosen, nth)
 
-    def _keep(self, http: web.Request, body: JsonValue, *, nth: int | None, rule: int | None) -> RecordedRequest:
+    def _beside_the_model(self, http: web.Request, body: JsonValue, *, is_model: bool) -> web.Response:
+        known = None if is_model else self.dialect.aside(http.method, http.path, body, self._script.models)
+        request = self._keep(http, body, aside=known is not None)
+        if known is not None:
+            self._happened("completed", request.index)
+            return web.json_response(known)
+        status, code = (400, "body_is_no_object") if is_model else (404, "no_such_path")
+        return self._refuse(request, status, code, f"{http.method} {http.path} is not understood by the scripted server")
+
+    def _keep(
+        self, http: web.Request, body: JsonValue, *, nth: int | None = None, rule: int | None = None, aside: bool = False
+    ) -> RecordedRequest:
         headers = tuple((name.lower(), value[:HEADER_CHARS]) for name, value in list(http.headers.items())[:HEADERS_LIMIT])
         request = RecordedRequest(
             index=len(self._ledger.requests) + 1,
@@ -178,6 +202,7 @@ class ResponsesServer:
             headers=headers,
             body=body,
             rule=rule,
+            aside=aside,
             received_s=self._clock.monotonic(),
         )
         if self._record is not None:
@@ -187,16 +212,18 @@ class ResponsesServer:
 
     def _refuse(self, request: RecordedRequest, status: int, code: str, message: str) -> web.Response:
         self._happened("refused", request.index)
-        return web.Response(status=status, body=error_body(code, message), content_type="application/json")
+        return web.Response(status=status, body=error_bytes(self.dialect, status, code, message), content_type=WHOLE)
 
     async def _answer(self, http: web.Request, request: RecordedRequest, chosen: Chosen, nth: int) -> web.StreamResponse:
-        todo = steps(chosen, nth)
+        body = request.body if isinstance(request.body, dict) else {}
+        todo = steps(self.dialect, Reply(nth, body, chosen.rule), chosen.fault)
         if isinstance(todo[0], Answer):
             self._happened("refused", request.index)
             first = todo[0]
-            return web.Response(status=first.status, body=first.body, headers=first.headers, content_type="application/json")
+            return web.Response(status=first.status, body=first.body, headers=first.headers, content_type=WHOLE)
         stream = EventStream(
             http,
+            content_type=EVENTS if self.dialect.streams(body) else WHOLE,
             gate=lambda name: self._at_gate(request.index, stream.deltas, name),
             on_delta=lambda sent: self._happened("delta", request.index, delta=sent),
         )
@@ -231,7 +258,7 @@ class ResponsesServer:
     async def _release(self, http: web.Request) -> web.Response:
         gate = http.match_info["gate"]
         if GATE_NAME.fullmatch(gate) is None:
-            return web.Response(status=400, body=error_body("bad_gate", gate[:64]), content_type="application/json")
+            return web.Response(status=400, body=error_bytes(self.dialect, 400, "bad_gate", gate[:64]), content_type=WHOLE)
         self.release(gate)
         return web.json_response({"released": gate})
 

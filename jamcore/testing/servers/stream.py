@@ -1,4 +1,4 @@
-"""Sending one answer: takes the steps that :mod:`jamcore.testing.servers.sse` planned."""
+"""Sending one answer: takes the steps that :mod:`jamcore.testing.servers.steps` planned."""
 
 from __future__ import annotations
 
@@ -8,24 +8,32 @@ from typing import Literal
 import anyio
 from aiohttp import web
 
-from jamcore.testing.servers.sse import Answer, Cut, Gate, Send, Silence, Step, Wait
+from jamcore.testing.servers.steps import Answer, Cut, Drop, Gate, Send, Silence, Step, Wait
 
 
 class EventStream:
-    """One stream that is being sent.
+    """One answer that is being sent.
 
     Args:
         http: The request that it answers.
+        content_type: Of a stream of events, or of a whole answer.
         gate: Waits at the gate of a name; False: it was not released in time, and the stream has to be cut.
         on_delta: Told how many deltas went to the socket, after each.
     """
 
-    def __init__(self, http: web.Request, *, gate: Callable[[str], Awaitable[bool]], on_delta: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        http: web.Request,
+        *,
+        content_type: str,
+        gate: Callable[[str], Awaitable[bool]],
+        on_delta: Callable[[int], None],
+    ) -> None:
         self._http = http
         self._gate = gate
         self._on_delta = on_delta
         self.deltas = 0
-        self.response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+        self.response = web.StreamResponse(headers={"Content-Type": content_type, "Cache-Control": "no-store"})
 
     async def run(self, todo: tuple[Step, ...]) -> Literal["completed", "cut"]:
         """Take the steps in order; says how the stream ended.
@@ -36,6 +44,7 @@ class EventStream:
         for step in todo:
             if not await self._take(step):
                 # close, not abort: what was sent before must still reach the client.
+                # Of a dropped one nothing was, and aiohttp finds the connection closed when it wants to send the head.
                 if self._http.transport is not None:
                     self._http.transport.close()
                 return "cut"
@@ -58,8 +67,10 @@ class EventStream:
             case Cut():
                 await self._prepared()
                 return False
+            case Drop():
+                return False
             case Answer():
-                raise TypeError("a whole answer is no part of a stream")
+                raise TypeError("an error answer is no part of another")
         return True
 
     async def _send(self, step: Send) -> None:
