@@ -149,15 +149,33 @@ def _not_a_command(words: list[str]) -> int:
         with writing():
             print(group_help(words[0], commands), end="")
         return 0
+    json = _wants_json(words)
+    if words[0].startswith("-"):
+        return _usage(
+            "usage.unknown_command", f"the option {words[0]!a} stands before the command", _where_options_stand(words), json=json
+        )
+    if commands and words[1].startswith("-"):
+        message = f"`jam {words[0]}` is several commands, and none was named"
+        return _usage("usage.unknown_command", message, f"`jam {words[0]} --help` lists them", json=json)
     from difflib import get_close_matches
 
     word, known = (words[1], [c.path[1] for c in commands]) if commands else (words[0], list(first_words()))
     message = f"there is no command {' '.join(words[: 2 if commands else 1])!a}"
-    hint = "`jam --help` lists the commands"
+    hint = f"`jam {words[0]} --help` lists the commands" if commands else "`jam --help` lists the commands"
     if close := get_close_matches(word, known, n=2, cutoff=0.5):
         prefix = f"{words[0]} " if commands else ""
         hint = "did you mean " + " or ".join(f"`jam {prefix}{name}`" for name in close) + "?"
-    return _usage("usage.unknown_command", message, hint, json=_wants_json(words))
+    return _usage("usage.unknown_command", message, hint, json=json)
+
+
+def _where_options_stand(words: list[str]) -> str:
+    """Return the command line that was meant, as far as it can be told."""
+    rest = [word for word in words if not word.startswith("-")]
+    if found := find(rest):
+        return f"options follow the command: `jam {found[0].name} {words[0]}`"
+    if rest and group(rest[0]):
+        return f"options follow the command: `jam {rest[0]} COMMAND {words[0]}`; `jam {rest[0]} --help` lists the commands"
+    return f"options follow the command: `jam COMMAND {words[0]}`; `jam --help` lists the commands"
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from jamcore.system.files import PRIVATE_FILE
 LOG_BYTES = 8 << 20
 LOG_FILES = 3
 """8 MiB and three older files: weeks of ordinary use, and never a full disk."""
+_MIGRATIONS = "alembic"
+"""Says in many lines what the store says in one when it has brought a schema up to date."""
 
 
 @contextmanager
@@ -37,7 +39,9 @@ def logging_to(path: Path, level: str) -> Iterator[None]:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer()],
         )
     )
-    root = logging.getLogger()
+    root, migrations = logging.getLogger(), logging.getLogger(_MIGRATIONS)
+    before = migrations.level
+    migrations.setLevel(logging.WARNING)
     root.addHandler(handler)
     root.setLevel(level.upper())
     structlog.configure(
@@ -49,6 +53,7 @@ def logging_to(path: Path, level: str) -> Iterator[None]:
     try:
         yield
     finally:
+        migrations.setLevel(before)
         root.removeHandler(handler)
         handler.close()
 

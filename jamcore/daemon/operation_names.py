@@ -7,12 +7,24 @@ from types import MappingProxyType
 from typing import TypeVar
 from uuid import UUID
 
+from pydantic import BaseModel
+
 from jamcore.domain.errors import JamError
 from jamcore.domain.operations import Operation
+from jamcore.domain.removal import RemovalOverride
 from jamcore.journal.runner import INTERRUPTED, ActionInterruptedError
 from jamcore.store import Repos
 
 E = TypeVar("E")
+OVERRIDES_SHOWN = 20
+"""So many overrides of one operation are named; the rest is counted."""
+
+
+class _Overridden(BaseModel):
+    """What the record of any kind that can be overridden says of that."""
+
+    overrides: tuple[RemovalOverride, ...] = ()
+
 
 _MACHINE = MappingProxyType(
     {
@@ -98,10 +110,18 @@ class Names:
             ("workspace", operation.workspace_id),
             ("export", operation.export_id),
             ("older exports", operation.retention),
-            ("overridden", "what was named with --override" if operation.force else ""),
+            ("overridden", self._overridden(operation) if operation.force else ""),
             ("confirmed", operation.confirmed),
         )
         return tuple((name, str(value)) for name, value in said if value)
+
+    def _overridden(self, operation: Operation) -> str:
+        """Return what a person's word was on, as they typed it; the first of many."""
+        initial = self._repos.operations.initial(operation.id)
+        named = _readable(lambda: _Overridden.model_validate_json(initial or "").overrides) or ()
+        words = ", ".join(f"{each.reason}:{each.path}" for each in named[:OVERRIDES_SHOWN])
+        more = len(named) - OVERRIDES_SHOWN
+        return f"{words} and {more} more" if more > 0 else words or "what was named with --override"
 
 
 def _readable(look: Callable[[], E]) -> E | None:

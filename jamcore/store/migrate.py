@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import structlog
 from sqlalchemy import Engine, inspect, text
 
 from jamcore.store.errors import StoreNewerError, StoreUnusableError
@@ -46,6 +47,7 @@ def upgrade(engine: Engine, files: Files) -> None:
             migrate_alone(connection)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+    structlog.get_logger("jam.store").info("the schema was brought up to date", found=found or "no tables", now=HEAD)
 
 
 def _found(engine: Engine) -> str | None:

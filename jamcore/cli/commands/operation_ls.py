@@ -35,7 +35,7 @@ def command(
             return Exit.OK
         show_operations(session.output, page.items)
         if not page.items:
-            session.output.note("Nothing has not ended." if unfinished else "No operations yet.")
+            session.output.note("Every operation has ended." if unfinished else "No operations yet.")
         if page.more:
             session.output.note(f"There are older ones; --limit N shows up to {MOST_LISTED}.")
         return Exit.OK

@@ -122,6 +122,27 @@ def test_a_program_gets_a_usage_error_as_json(words: list[str], code: str, capsy
     assert "\x1b" not in out
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (
+            ["--json", "workspace"],
+            "options follow the command: `jam workspace COMMAND --json`; `jam workspace --help` lists the commands",
+        ),
+        (["--json", "workspace", "archive", "room"], "options follow the command: `jam workspace archive --json`"),
+        (["--json", "ls"], "options follow the command: `jam ls --json`"),
+        (["--json"], "options follow the command: `jam COMMAND --json`; `jam --help` lists the commands"),
+        (["workspace", "--json"], "`jam workspace --help` lists them"),
+        (["workspace", "nothing", "--json"], "`jam workspace --help` lists the commands"),
+        (["workspace", "archiv", "--json"], "did you mean `jam workspace archive`?"),
+    ],
+)
+def test_who_types_no_command_is_told_what_to_type(words: list[str], hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An option before the command, a group by itself, a word that is none of its commands: each by its own hint."""
+    assert run(words) == Exit.USAGE
+    assert json.loads(capsys.readouterr().out)["error"]["hint"] == hint
+
+
 def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     """On one line."""
     assert run(["--version"]) == 0

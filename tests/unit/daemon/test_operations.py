@@ -151,3 +151,20 @@ async def test_those_that_have_not_ended_are_listed_alone(told: Told) -> None:
     await told.parts.runner.run(told.action(), FIRST, Intent(id=FIRST))
     await told.parts.journal.begin(SECOND, "sample", "{}", About(), OperationState.RUNNING)
     assert [row.id for row in (await told.parts.operations.list(unfinished=True)).items] == [str(SECOND)]
+
+
+@pytest.mark.guarantee("WS-16")
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (1, "outside:0"),
+        (21, f"{', '.join(f'outside:{number}' for number in range(20))} and 1 more"),
+        (0, "what was named with --override"),
+    ],
+)
+async def test_what_was_overridden_is_named(told: Told, count: int, shown: str) -> None:
+    """By reason and path, as it was typed; the first of many, and of a record that names nothing only that something was."""
+    named = ",".join(f'{{"path":"{number}","reason":"outside"}}' for number in range(count))
+    initial = f'{{"id":"{FIRST}","overrides":[{named}]}}' if count else "{}"
+    await told.store.transact(lambda repos: repos.operations.begin(FIRST, "sample", initial, About(force=True)))
+    assert dict((await told.parts.operations.show(str(FIRST))).about)["overridden"] == shown
