@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from jamcore.testing.servers.responses import Hold, Rule, Script, Text, read_records, say
+from jamcore.testing.servers.apis import SERVERS
+from jamcore.testing.servers.responses import CustomCall, Hold, Rule, Script, Text, read_records, say
 
 MODULE = "jamcore.testing.servers.responses"
 SOON_S = 20.0
@@ -21,12 +22,12 @@ SOON_S = 20.0
 
 @contextmanager
 def running(
-    tmp_path: Path, script: Script, *arguments: str, stdin: int = subprocess.PIPE
+    tmp_path: Path, script: Script, *arguments: str, stdin: int = subprocess.PIPE, module: str = MODULE
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """Start the program and yield it with its API URL; it is killed at the end if it still runs."""
     file = tmp_path / "script.json"
     file.write_bytes(script.canonical_json())
-    command = [sys.executable, "-m", MODULE, "--script", str(file), *arguments]
+    command = [sys.executable, "-m", module, "--script", str(file), *arguments]
     with subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
@@ -88,3 +89,28 @@ def test_a_script_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes 
     done = subprocess.run([sys.executable, "-m", MODULE, "--script", str(file)], capture_output=True, timeout=SOON_S, check=False)
     assert (done.returncode, done.stdout) == (2, b"")
     assert str(file).encode() in done.stderr
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_server_of_every_api_is_a_program(tmp_path: Path, name: str) -> None:
+    """The same options and the same line of JSON; a model request of its API is answered with the script's text."""
+    path = {"responses": "/responses", "messages": "/messages", "chat": "/chat/completions"}[name]
+    with running(tmp_path, Script(rules=(say("scripted words"),)), module=f"jamcore.testing.servers.{name}") as (process, url):
+        request = urllib.request.Request(url + path, data=b'{"stream": false}', method="POST")
+        with urllib.request.urlopen(request, timeout=SOON_S) as answer:
+            assert b"scripted words" in answer.read()
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(SOON_S) == 0
+
+
+def test_a_script_that_the_api_cannot_say_is_refused(tmp_path: Path) -> None:
+    """Status 2 as for any other script that is wrong, with the part that it has no form for; the help names the program."""
+    file = tmp_path / "script.json"
+    file.write_bytes(Script(rules=(Rule(answer=(CustomCall(name="patch", input="x"),)),)).canonical_json())
+    command = [sys.executable, "-m", "jamcore.testing.servers.chat", "--script", str(file)]
+    done = subprocess.run(command, capture_output=True, timeout=SOON_S, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"custom_call" in done.stderr
+    help_text = subprocess.run([*command, "--help"], capture_output=True, timeout=SOON_S, check=True).stdout
+    assert b"python -m jamcore.testing.servers.chat" in help_text
