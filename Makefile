@@ -77,6 +77,7 @@ guarantees: $(STAMP)
 	$(BIN)/python -m jamcore.testing.error_page
 	$(BIN)/python -m jamcore.testing.settings_page
 	$(BIN)/python -m jamcore.testing.operations_page
+	$(BIN)/python -m jamcore.testing.crash_page
 	$(BIN)/python -m jamcore.testing.engines --write
 
 install: $(STAMP)

@@ -109,6 +109,7 @@ IMPORTED = (
     "jamcore.testing.daemon_process",
     "jamcore.testing.doubles.engines",
     "jamcore.testing.jam_program",
+    "jamcore.testing.matrix.lives",
     "alembic.command",
     "anyio._backends._asyncio",
     "pytest",

@@ -6,7 +6,9 @@ its start passes are noted; for each of those it starts in the same state again 
 it must be: the action is done once, nothing temporary is left, what others have is untouched, exports are sound, asking again in the same
 words changes no row and no file, and in other words is refused.
 
-Run ``python -m jamcore.testing.crash_matrix [KIND …]`` to see the table.
+Some kinds do something else for other rooms than a managed workspace of its own; those are scenarios of their own.
+
+Run ``python -m jamcore.testing.crash_matrix [SCENARIO …]`` to see the table, with ``--write`` to keep it in docs/crash-matrix.md.
 """
 
 from __future__ import annotations
@@ -20,32 +22,26 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import anyio
+
+from jamcore.system.files import Files
 from jamcore.testing.crash import Lives
+from jamcore.testing.crash_page import PAGE, write
 from jamcore.testing.leftovers import left_in
 from jamcore.testing.matrix.effects import between
 from jamcore.testing.matrix.lives import OUTCOME, PASSED, REGISTERED, TRACED, ask, finish, make, prepare, start, trace
-from jamcore.testing.matrix.scenarios import SCENARIOS
-from jamcore.testing.parked_world import SIBLING, World, files_in, replace_tree
+from jamcore.testing.matrix.rows import HEADER, Row
+from jamcore.testing.matrix.scenario import Scenario
+from jamcore.testing.matrix.scenarios import PLAYED, SCENARIOS
+from jamcore.testing.operations_page import registered
+from jamcore.testing.parked_world import SIBLING, Rooms, World, files_in, replace_tree
+from jamcore.testing.sources import workspace_root
+
+ASKED_AGAIN = 3
+"""After every first death it is asked for again, and after every third second one, others at each first."""
 
 Passing = tuple[str, int]
 """A boundary, and which time it is passed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One first death: where, at how many boundaries the start after it was killed too, and what came of the action each time."""
-
-    kind: str
-    point: str
-    again: int
-    outcomes: frozenset[str]
-
-    def line(self) -> str:
-        """Return it as a line of a Markdown table."""
-        return f"| {self.kind} | {self.point.removeprefix(self.kind + '.')} | {self.again} | {', '.join(sorted(self.outcomes))} |"
-
-
-HEADER = ("| action | first death at | second deaths in the start after it | what came of it |", "|---|---|---|---|")
 
 
 class MatrixError(AssertionError):
@@ -54,7 +50,7 @@ class MatrixError(AssertionError):
 
 @dataclass(slots=True)
 class Matrix:
-    """The matrix over one world, below a directory of its own.
+    """The matrix over one world of each sort of rooms, below a directory of its own.
 
     Attributes:
         root: The directory.
@@ -68,15 +64,13 @@ class Matrix:
     most_again: int | None = None
     registered: dict[str, list[str]] = field(init=False)
     _sibling: dict[str, str] = field(init=False)
-    _cell: str = "making the world"
+    _scenario: Scenario = field(init=False)
+    _cell: str = ""
 
     def __post_init__(self) -> None:
-        """Make the world."""
-        self.world.root.mkdir()
-        self._live(0, make, self.world.root)
-        self._keep("made")
+        """Make the usual world, to see what a daemon of it registers."""
+        self._bring_made(Rooms.MANAGED)
         self.registered = json.loads((self.root / REGISTERED).read_text())
-        self._sibling = self._of_sibling()
 
     @property
     def world(self) -> World:
@@ -87,78 +81,97 @@ class Matrix:
         """Return the kinds that nobody has described."""
         return sorted(self.registered.keys() - SCENARIOS.keys())
 
-    def rows(self, kind: str) -> Iterator[Row]:
-        """Play a kind, one first death after the other.
+    def rows(self, name: str) -> Iterator[Row]:
+        """Play a scenario, one first death after the other.
 
         Raises:
             MatrixError: A cell is not as it must be; the message names it and says what its life said.
         """
-        self._prepare(kind)
-        for number, (point, count) in enumerate(self._passed_by_asking(kind)):
-            yield self._first_death(kind, point, count, number)
+        self._prepare(name)
+        for number, (point, count) in enumerate(self._passed_by_asking()):
+            yield self._first_death(point, count, number)
 
-    def effects(self, kind: str) -> Mapping[str, tuple[str, ...]]:
-        """Return the effects of one whole run of a kind, by the boundary that follows them."""
-        self._prepare(kind)
+    def effects(self, name: str) -> Mapping[str, tuple[str, ...]]:
+        """Return the effects of one whole run of a scenario, by the boundary that follows them."""
+        self._prepare(name)
         (self.root / TRACED).unlink(missing_ok=True)
-        self._live(0, trace, self.world.root, kind)
-        return between((self.root / TRACED).read_text().splitlines(), kind)
+        self._live(0, trace, self.world.root, name)
+        return between((self.root / TRACED).read_text().splitlines(), self._scenario.kind)
 
-    def _prepare(self, kind: str) -> None:
-        self._cell = f"{kind}, being prepared"
-        self._bring_back("made")
-        self._live(0, prepare, self.world.root, kind)
+    def _prepare(self, name: str) -> None:
+        self._scenario = PLAYED[name]
+        self._bring_made(self._scenario.rooms)
+        self._cell = f"{name}, being prepared"
+        self._live(0, prepare, self.world.root, name)
         self._keep("prepared")
+        self._sibling = self._of_sibling()
 
-    def _passed_by_asking(self, kind: str) -> list[Passing]:
+    def _bring_made(self, rooms: Rooms) -> None:
+        """Have the world with rooms of a sort, as it was when it was made: when it is asked for first."""
+        made = f"made {rooms}"
+        self._cell = f"the world of a {rooms}"
+        if (self.root / made).exists():
+            self._bring_back(made)
+        else:
+            if self.world.root.exists():
+                Files().remove_tree(self.world.root)
+            self.world.root.mkdir()
+            self._live(0, make, self.world.root, rooms)
+            self._keep(made)
+
+    def _passed_by_asking(self) -> list[Passing]:
         """Return every boundary of one whole run, which nobody kills; what the request does after the action is not its own."""
-        self._cell = f"{kind}, without a death"
+        scenario = self._scenario
+        self._cell = f"{scenario.name}, without a death"
         self._noting()
-        self._live(0, ask, self.world.root, kind, "", 1)
+        self._live(0, ask, self.world.root, scenario.name, "", 1)
         whole = self._passed()
-        first, last = f"{kind}.begun", f"{kind}.ended"
-        missing = {*self.registered[kind], *SCENARIOS[kind].inner} - set(whole)
+        first, last = f"{scenario.kind}.begun", f"{scenario.kind}.ended"
+        missing = {*self.registered[scenario.kind], *scenario.inner} - set(whole)
         if missing:
-            raise MatrixError(f"{kind}: a run does not pass {sorted(missing)}")
-        self._finished(kind)
+            raise MatrixError(f"{scenario.name}: a run does not pass {sorted(missing)}")
+        self._finished()
         return numbered(whole)[whole.index(first) if first in whole else 0 : whole.index(last) + 1]
 
-    def _first_death(self, kind: str, point: str, count: int, turn: int) -> Row:
+    def _first_death(self, point: str, count: int, turn: int) -> Row:
+        name = self._scenario.name
         self._bring_back("prepared")
-        self._cell = f"{kind} killed at {point} ({count})"
-        self._live(-signal.SIGKILL, ask, self.world.root, kind, point, count)
-        self._holds(kind)
+        self._cell = f"{name} killed at {point} ({count})"
+        self._live(-signal.SIGKILL, ask, self.world.root, name, point, count)
+        self._holds()
         self._keep("died")
         self._noting()
         self._live(0, start, self.world.root, "", 1)
         again = drawn(numbered(self._passed()), self.most_again, turn)
-        outcomes = {self._finished(kind)}
-        for second, number in again:
+        outcomes = {self._finished()}
+        for nth, (second, number) in enumerate(again):
             self._bring_back("died")
-            self._cell = f"{kind} killed at {point} ({count}), then at {second} ({number})"
+            self._cell = f"{name} killed at {point} ({count}), then at {second} ({number})"
             self._live(-signal.SIGKILL, start, self.world.root, second, number)
-            self._holds(kind)
-            outcomes.add(self._finished(kind, again=False))
-        return Row(kind, point if count == 1 else f"{point} ({count})", len(again), frozenset(outcomes))
+            self._holds()
+            outcomes.add(self._finished(again=(turn + nth) % ASKED_AGAIN == 0))
+        return Row(point if count == 1 else f"{point} ({count})", len(again), frozenset(outcomes))
 
-    def _finished(self, kind: str, *, again: bool = True) -> str:
+    def _finished(self, *, again: bool = True) -> str:
         """Live once more and require that all is well, with ``again`` also when it is asked for again; return what came of the action."""
-        self._live(0, finish, self.world.root, kind, again)
-        self._holds(kind)
+        self._live(0, finish, self.world.root, self._scenario.name, again)
+        self._holds()
         if left := left_in(self.world.app):
             raise MatrixError(f"{self._cell}: left behind: {left}")
         if self._of_sibling() != self._sibling:
             raise MatrixError(f"{self._cell}: the other room was touched")
         return (self.root / OUTCOME).read_text().strip()
 
-    def _holds(self, kind: str) -> None:
+    def _holds(self) -> None:
         try:
-            SCENARIOS[kind].holds(self.world)
+            self._scenario.holds(self.world)
         except AssertionError as error:
             raise MatrixError(f"{self._cell}: {error}") from error
 
     def _of_sibling(self) -> dict[str, str]:
-        return self.world.host_digest(SIBLING) | files_in(self.world.work(SIBLING))
+        """Return what is the other room's alone: who shares a sandbox has its files alone."""
+        host = {} if self._scenario.rooms is Rooms.SHARED else self.world.host_digest(SIBLING)
+        return host | files_in(self.world.work(SIBLING))
 
     def _live(self, expected: int, main: object, *arguments: object) -> None:
         said = self.root / "said"
@@ -200,15 +213,22 @@ def numbered(points: Iterable[str]) -> list[Passing]:
 def main(arguments: list[str] | None = None) -> int:
     """Play the matrix and print it."""
     parser = argparse.ArgumentParser(prog="python -m jamcore.testing.crash_matrix", description="Kill a daemon everywhere.")
-    parser.add_argument("kind", nargs="*", help="which journaled kinds; all by default")
+    parser.add_argument("scenario", nargs="*", help="which scenarios, by the names that the page has; all by default")
     parser.add_argument("--again", type=int, metavar="N", help="at most N second deaths for each first; all by default")
+    parser.add_argument("--write", action="store_true", help=f"keep what came of each scenario in {PAGE}")
     chosen = parser.parse_args(arguments)
+    if chosen.write and chosen.again is not None:
+        parser.error("the page says what came of all second deaths")
     with tempfile.TemporaryDirectory(prefix="jam-") as directory:
         matrix = Matrix(Path(directory), Lives(), chosen.again)
-        print(*HEADER, sep="\n", flush=True)
-        for kind in chosen.kind or sorted(matrix.registered):
-            for row in matrix.rows(kind):
+        for name in chosen.scenario or sorted(PLAYED):
+            print(f"\n## {name}\n", *HEADER, sep="\n", flush=True)
+            rows = []
+            for row in matrix.rows(name):
                 print(row.line(), flush=True)
+                rows.append(row)
+            if chosen.write:
+                write(workspace_root(Path.cwd()), anyio.run(registered), {name: rows})
     return 0
 
 

@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ from jamcore.daemon.compose import composed
 from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.services import Services
 from jamcore.domain import layout
+from jamcore.domain.cells import Placement, WorkspaceSource
 from jamcore.domain.operations import UNFINISHED
 from jamcore.domain.records import Record
 from jamcore.domain.requests import RoomRequest, RoomView, TurnRequest
@@ -44,6 +46,15 @@ _GIT: Mapping[str, str] = MappingProxyType(
 )
 BLOCKED = frozenset({"codex", "claude_code", "copilot", "acp", "bubblewrap", "sbx"})
 """Plugins that are not needed here: looking at them takes longer than everything else in a start."""
+
+
+class Rooms(StrEnum):
+    """What sort of room those of a world are."""
+
+    MANAGED = "managed"
+    CLONE = "private clone"
+    DIRECT = "directory in place"
+    SHARED = "shared sandbox"
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,10 @@ class World:
     def repository(self) -> Path:
         """A person's repository."""
         return self.root / "repository"
+
+    def in_place(self, room: str) -> Path:
+        """A person's linked work tree of the repository, for a room that works in it."""
+        return self.root / "trees" / room
 
     def options(self, **seams: Any) -> DaemonOptions:
         """Return what a daemon of this world is told."""
@@ -104,6 +119,10 @@ class World:
     def work(self, name: str = SUBJECT) -> Path:
         """Return the directory of a room's own files, wherever its engine has them."""
         view = self.room(name)
+        if view.workspace.source is WorkspaceSource.DIRECT_HOST:
+            return self.in_place(name)
+        if view.workspace.source is WorkspaceSource.PRIVATE_HOST_CLONE:
+            return self.app / layout.guest_disk(view.host.id) / "clone"
         (native,) = [*self.app.glob(f"{layout.HOST_NATIVE}/*/*/{view.session.id}")] or [
             self.app / layout.session_workspace(view.host.id, view.session.id)
         ]
@@ -153,14 +172,29 @@ async def living(world: World, **seams: Any) -> AsyncIterator[Services]:
         yield services
 
 
-async def make_world(world: World) -> None:
-    """Make the world: a plugin, a repository, and two rooms with turns that were captured, both parked."""
+def room_request(world: World, name: str, rooms: Rooms, identifier: UUID) -> RoomRequest:
+    """Return the request for a room of a sort. What a clone is of, and what is worked on in place, is the world's repository."""
+    workspace, placement, path = WorkspaceSource.MANAGED, Placement.DEDICATED, None
+    if rooms is Rooms.SHARED:
+        placement = Placement.SHARED
+    elif rooms is not Rooms.MANAGED:
+        workspace = WorkspaceSource.PRIVATE_HOST_CLONE if rooms is Rooms.CLONE else WorkspaceSource.DIRECT_HOST
+        path = str(world.repository if rooms is Rooms.CLONE else world.in_place(name))
+    return RoomRequest(
+        id=identifier, name=name, provider="notebook", engine="local", workspace=workspace, placement=placement, path=path
+    )
+
+
+async def make_world(world: World, rooms: Rooms = Rooms.MANAGED) -> None:
+    """Make the world: a plugin, a repository, and two rooms of a sort with turns that were captured, both parked."""
     for directory in (world.app, world.root / "home", world.root / "notes"):
         Files().make_private(directory)
     await _make_repository(world.repository)
     async with living(world) as services:
         for name in (SUBJECT, SIBLING):
-            request = RoomRequest(id=SystemIds().uuid(), name=name, provider="notebook", engine="local")
+            if rooms is Rooms.DIRECT:
+                await _git(world.repository, "worktree", "add", "-q", "-b", name, str(world.in_place(name)))
+            request = room_request(world, name, rooms, SystemIds().uuid())
             world.note(name, await services.rooms.create(request))
             for number in range(TURNS):
                 await say(services, name, f"{name} {number}")
@@ -214,4 +248,8 @@ async def _make_repository(directory: Path) -> None:
     (directory / "README").write_text("a person's own\n")
     who = ("-c", "user.name=p", "-c", "user.email=p@example.org")
     for argv in (("init", "-q", "-b", "main"), ("add", "."), (*who, "commit", "-q", "-m", "one")):
-        await anyio.run_process(("git", *argv), cwd=directory, env=_GIT)
+        await _git(directory, *argv)
+
+
+async def _git(directory: Path, *argv: str) -> None:
+    await anyio.run_process(("git", *argv), cwd=directory, env=_GIT)

@@ -11,9 +11,10 @@ import os
 import pytest
 
 from jamcore.testing.crash import Lives
-from jamcore.testing.crash_matrix import HEADER, Matrix
+from jamcore.testing.crash_matrix import Matrix
 from jamcore.testing.matrix.effects import GROUPS, crowded
-from jamcore.testing.matrix.scenarios import SCENARIOS
+from jamcore.testing.matrix.rows import HEADER
+from jamcore.testing.matrix.scenarios import PLAYED, SCENARIOS
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -33,12 +34,12 @@ def test_every_kind_has_a_scenario(matrix: Matrix) -> None:
 
 
 @pytest.mark.guarantee("WS-11", "WS-12", "START-1", "START-2", "OWN-5")
-@pytest.mark.parametrize("kind", sorted(SCENARIOS))
-def test_killed_everywhere(matrix: Matrix, kind: str) -> None:
+@pytest.mark.parametrize("name", sorted(PLAYED))
+def test_killed_everywhere(matrix: Matrix, name: str) -> None:
     """Killed at each boundary, and at boundaries of the recovery: done once in the end, nothing left behind, nobody else touched."""
-    played = list(matrix.rows(kind))
-    print(*HEADER, *(row.line() for row in played), sep="\n")
-    assert {row.point for row in played} >= set(matrix.registered[kind])
+    played = list(matrix.rows(name))
+    print(f"## {name}", "", *HEADER, *(row.line() for row in played), sep="\n")
+    assert {row.point for row in played} >= set(matrix.registered[PLAYED[name].kind])
     assert {outcome for row in played for outcome in row.outcomes} == {"succeeded"}
 
 

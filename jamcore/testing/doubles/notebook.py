@@ -15,6 +15,7 @@ import anyio
 
 from jamcore.api import (
     DEDICATED_MANAGED_CELLS,
+    SHARED_CELL,
     ActivationPlan,
     ApprovalAnswer,
     CaptureEntry,
@@ -23,6 +24,8 @@ from jamcore.api import (
     GuestLauncher,
     GuestProcess,
     Message,
+    PlacementAnswer,
+    PlacementRequest,
     PlanContribution,
     ProviderDescription,
     ProviderEvent,
@@ -87,7 +90,7 @@ class NotebookProvider:
         return ProviderDescription(
             name="notebook",
             title="Notebook",
-            cells=DEDICATED_MANAGED_CELLS,
+            cells=DEDICATED_MANAGED_CELLS | {SHARED_CELL},
             toolchain=None,
             credential=None,
             default_origin=None,
@@ -99,6 +102,11 @@ class NotebookProvider:
     def jam_contribute_plan(self) -> PlanContribution:
         """Contribute nothing but the program's directory."""
         return PlanContribution(agent_image="notebook", guest_directories=(DIRECTORY,))
+
+    @hookimpl
+    def jam_place_session(self, request: PlacementRequest) -> PlacementAnswer:
+        """Take every session: one program holds all threads."""
+        return PlacementAnswer(accepted=True, own_process=False)
 
     @hookimpl
     def jam_declare_capture(self) -> CaptureList:

@@ -227,12 +227,12 @@ class HostCleanup(Scenario):
         assert holds_work(world.app / layout.export_root(EARLIER))
 
 
-async def archive(services: Services, identifier: UUID = EARLIER) -> None:
-    """Archive the room's workspace."""
+async def archive(services: Services, identifier: UUID = EARLIER, room: str = SUBJECT) -> None:
+    """Archive a room's workspace."""
     question = ArchiveQuestion(overrides=LOST)
-    plan = await services.archives.plan(SUBJECT, question)
+    plan = await services.archives.plan(room, question)
     request = ArchiveRequest(id=identifier, confirmed=plan.digest, overrides=question.overrides)
-    await services.archives.archive(SUBJECT, request)
+    await services.archives.archive(room, request)
 
 
 def holds_work(root: Path) -> bool:

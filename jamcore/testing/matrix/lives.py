@@ -20,8 +20,8 @@ from jamcore.journal.replay import ActionRegistry
 from jamcore.testing.crash import SigkillAt
 from jamcore.testing.matrix.effects import Tracing
 from jamcore.testing.matrix.scenario import Scenario
-from jamcore.testing.matrix.scenarios import SCENARIOS
-from jamcore.testing.parked_world import World, install_plugin, living, make_world
+from jamcore.testing.matrix.scenarios import PLAYED
+from jamcore.testing.parked_world import Rooms, World, install_plugin, living, make_world
 
 PASSED, REGISTERED, OUTCOME, TRACED = "passed", "registered", "outcome", "traced"
 """Files beside a world in which a life leaves what it has seen."""
@@ -39,10 +39,10 @@ class Noting:
             stream.write(f"{point}\n")
 
 
-async def make(root: Path) -> None:
-    """Make the world, and note what a daemon of it registers."""
+async def make(root: Path, rooms: Rooms = Rooms.MANAGED) -> None:
+    """Make the world with rooms of a sort, and note what a daemon of it registers."""
     with plugged(root):
-        await make_world(World(root))
+        await make_world(World(root), rooms)
         with registering() as actions:
             async with living(World(root)):
                 pass
@@ -50,27 +50,27 @@ async def make(root: Path) -> None:
     root.with_name(REGISTERED).write_text(json.dumps(points))
 
 
-async def prepare(root: Path, kind: str) -> None:
-    """Bring the world to where an action of a kind can be asked for."""
+async def prepare(root: Path, name: str) -> None:
+    """Bring the world to where the action of a scenario can be asked for."""
     with plugged(root):
         async with living(World(root)) as services:
-            await SCENARIOS[kind].prepare(services, World(root))
+            await PLAYED[name].prepare(services, World(root))
 
 
-async def ask(root: Path, kind: str, point: str, count: int) -> None:
+async def ask(root: Path, name: str, point: str, count: int) -> None:
     """Ask for the action, and be killed at the ``count``-th passing of a boundary; without one, note what is passed."""
     with plugged(root):
         async with living(World(root), crash=_crash(World(root), point, count)) as services:
-            await SCENARIOS[kind].ask(services, World(root))
+            await PLAYED[name].ask(services, World(root))
 
 
-async def trace(root: Path, kind: str) -> None:
+async def trace(root: Path, name: str) -> None:
     """Ask for the action, and note every boundary and every effect in order."""
     with plugged(root):
         traced = Tracing(root, root.with_name(TRACED))
         traced.begin()
         async with living(World(root), crash=traced) as services:
-            await SCENARIOS[kind].ask(services, World(root))
+            await PLAYED[name].ask(services, World(root))
 
 
 async def start(root: Path, point: str, count: int) -> None:
@@ -80,9 +80,9 @@ async def start(root: Path, point: str, count: int) -> None:
             pass
 
 
-async def finish(root: Path, kind: str, again: bool) -> None:
+async def finish(root: Path, name: str, again: bool) -> None:
     """Start, and require everything that must be true from then on; with ``again`` also of whoever asks again."""
-    world, scenario = World(root), SCENARIOS[kind]
+    world, scenario = World(root), PLAYED[name]
     with plugged(root):
         async with living(world) as services:
             assert world.unfinished() == []

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 HEADER = ("| first death at | second deaths in the start after it | what came of it |", "|---|---|---|")
+COLUMNS = 3
 NOT_PLAYED = "not played yet"
 
 
@@ -45,6 +46,6 @@ def lines(points: Iterable[str], played: Iterable[Row]) -> Iterator[str]:
 
 def _read(line: str) -> Row | None:
     cells = [cell.strip() for cell in line.strip("|").split("|")]
-    if not line.startswith("|") or len(cells) != len(HEADER) + 1 or not cells[1].isdecimal():
+    if not line.startswith("|") or len(cells) != COLUMNS or not cells[1].isdecimal():
         return None
     return Row(cells[0], int(cells[1]), frozenset(cells[2].split(", ")))

@@ -13,7 +13,7 @@ from typing import ClassVar
 from uuid import UUID
 
 from jamcore.daemon.services import Services
-from jamcore.testing.parked_world import World
+from jamcore.testing.parked_world import Rooms, World
 
 EARLIER, LATER = (UUID(int=number << 100) for number in (71, 72))
 """The ids of what was asked for while the world was prepared. The action itself is asked for under the id that its world names."""
@@ -24,20 +24,20 @@ class Scenario(ABC):
 
     Attributes:
         kind: Which.
-        rooms: What sort of room it is about, where that is not a managed workspace of its own; a word for people.
+        rooms: What sort of room it is about.
         has_words: Whether somebody asks for it under an id of theirs; a start does what has none by itself.
         inner: Boundaries that a run passes inside its steps.
     """
 
     kind: ClassVar[str]
-    rooms: ClassVar[str] = ""
+    rooms: ClassVar[Rooms] = Rooms.MANAGED
     has_words: ClassVar[bool] = True
     inner: ClassVar[tuple[str, ...]] = ()
 
     @property
     def name(self) -> str:
-        """What it is called: by its kind, and its rooms where they are others."""
-        return f"{self.kind} ({self.rooms})" if self.rooms else self.kind
+        """What it is called: by its kind, and its rooms where they are others than managed ones."""
+        return self.kind if self.rooms is Rooms.MANAGED else f"{self.kind} ({self.rooms})"
 
     @abstractmethod
     async def prepare(self, services: Services, world: World) -> None:

@@ -12,7 +12,5 @@ from jamcore.testing.matrix.scenario import Scenario
 from jamcore.testing.matrix.working import WORKING
 
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType({scenario.kind: scenario for scenario in (*WORKING, *KEEPING, *ELSEWHERE)})
-PLAYED: Mapping[str, Scenario] = MappingProxyType(
-    {scenario.name: scenario for scenario in (*SCENARIOS.values(), *OTHER_ROOMS)}
-)
+PLAYED: Mapping[str, Scenario] = MappingProxyType({scenario.name: scenario for scenario in (*SCENARIOS.values(), *OTHER_ROOMS)})
 """Everything that the crash matrix plays, by its name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import ClassVar
 
 from jamcore.continuity.resets.action import KIND as RESET
 from jamcore.continuity.retention.deletion import KIND as DELETION
@@ -13,7 +14,7 @@ from jamcore.daemon.services import Services
 from jamcore.domain import layout
 from jamcore.domain.changes import ChangeRequest
 from jamcore.domain.ownership import GUEST_MARKER
-from jamcore.domain.requests import AcceptRequest, OverrideRequest, RoomRequest
+from jamcore.domain.requests import AcceptRequest, OverrideRequest
 from jamcore.domain.resets import StartFreshRequest
 from jamcore.domain.retention import RemovalQuestion, RemovalRequest
 from jamcore.domain.sessions import WorkspaceState
@@ -25,7 +26,7 @@ from jamcore.runtime.provision import KIND as PROVISION
 from jamcore.runtime.reconcile import KIND as RECONCILE
 from jamcore.sandbox.override import KIND as OVERRIDE
 from jamcore.testing.matrix.scenario import EARLIER, Scenario
-from jamcore.testing.parked_world import SIBLING, SUBJECT, World, say
+from jamcore.testing.parked_world import SIBLING, SUBJECT, World, room_request, say
 
 AUTHOR = "A Person <person@example.org>"
 
@@ -34,25 +35,26 @@ class Provision(Scenario):
     """A new room's directories."""
 
     kind = PROVISION
+    hosts: ClassVar[int] = 3
 
     async def prepare(self, services: Services, world: World) -> None:
         """Need nothing."""
 
     async def ask(self, services: Services, world: World) -> object:
         """Create a room."""
-        view = await services.rooms.create(_room(world, "new"))
+        view = await services.rooms.create(room_request(world, "new", self.rooms, world.asked))
         return view.room, view.host.id, view.workspace
 
     async def ask_otherwise(self, services: Services, world: World) -> object:
         """Create another one under its id."""
-        return await services.rooms.create(_room(world, "other"))
+        return await services.rooms.create(room_request(world, "other", self.rooms, world.asked))
 
     async def check(self, services: Services, world: World) -> None:
         """The workspace is ready and there is one manifest more."""
         view = await services.rooms.get(str(world.asked))
         assert view.workspace.state is WorkspaceState.READY
         assert (world.app / layout.manifest(view.host.id)).is_file()
-        assert len(list((world.app / layout.HOSTS).iterdir())) == len((SUBJECT, SIBLING, "new"))
+        assert len(list((world.app / layout.HOSTS).iterdir())) == self.hosts
 
     def holds(self, world: World) -> None:
         """The other rooms' files are there at every moment."""
@@ -201,6 +203,7 @@ class FreshStart(Scenario):
     """A conversation that cannot be brought back is begun afresh."""
 
     kind = RESET
+    hosts: ClassVar[int] = 3
 
     async def prepare(self, services: Services, world: World) -> None:
         """Damage every generation."""
@@ -225,7 +228,7 @@ class FreshStart(Scenario):
         view, before = await services.rooms.get(SUBJECT), world.room()
         assert view.host.id != before.host.id
         assert len(world.rows("SELECT id FROM continuity_resets")) == 1
-        assert len(world.rows("SELECT id FROM hosts")) == len((SUBJECT, SIBLING, "new"))
+        assert len(world.rows("SELECT id FROM hosts")) == self.hosts
         self.holds(world)
 
     def holds(self, world: World) -> None:
@@ -277,10 +280,6 @@ def _proof(record: Path) -> str:
 def require_work(world: World) -> None:
     """Require that the room's own files are in their place."""
     assert (world.work() / "work.txt").read_text() == "work of subject\n"
-
-
-def _room(world: World, name: str) -> RoomRequest:
-    return RoomRequest(id=world.asked, name=name, provider="notebook", engine="local")
 
 
 WORKING = (Provision(), Reconciliation(), ChangeMaking(), Acceptance(), PayloadRemoval(), FreshStart(), Override())
