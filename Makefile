@@ -17,7 +17,7 @@ KEPT    := .lanes
 OUTPUT  = $(if $(filter output-sync,$(.FEATURES)),--output-sync=$(1))
 # A lane is bounded as a whole; each of its tests has a bound of its own besides.
 LANE_S  ?= 4500
-LANE    = $(BIN)/python -u -m pytest --session-timeout=$(LANE_S) -p no:cacheprovider --guarantees-json $(KEPT)/$@.json
+LANE    = $(BIN)/python -u -m pytest --session-timeout=$(LANE_S) -p no:cacheprovider --durations=40 --durations-min=4 --guarantees-json $(KEPT)/$@.json
 
 .PHONY: demo test bench lint types imports pytest lane-real lane-crash lane-unit test-unprivileged wheels guarantees install clean
 

@@ -34,7 +34,6 @@ from jamcore.testing.tmux import Tmux
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.needs("codex", "bubblewrap", "tmux"),
-    pytest.mark.unprivileged,
     pytest.mark.slow,
     pytest.mark.timeout(300),
 ]
