@@ -1,7 +1,7 @@
 """A small world for journaled actions: two rooms of a whole daemon that are parked, in a directory that is kept and brought back.
 
-The provider is the notebook double and the guests are host processes, so that conversations and checkpoints are real and nothing has to
-be installed. A world stays at one path, which rows and records name; a state of it is kept as a copy and put back over it.
+The providers are the doubles notebook and logbook and the guests are host processes, so that conversations and checkpoints are real and
+nothing has to be installed. A world stays at one path, which rows and records name; a state of it is kept as a copy and put back over it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ SUBJECT, SIBLING = "subject", "sibling"
 TURNS = 3
 WAIT_S = 60.0
 FIRST_ASKED = UUID(int=70 << 100)
-_ENTRY_POINTS = "[jam.providers]\nnotebook = jamcore.testing.doubles.notebook:NotebookProvider\n"
+_ENTRY_POINTS = """\
+[jam.providers]
+notebook = jamcore.testing.doubles.notebook:NotebookProvider
+logbook = jamcore.testing.doubles.logbook:LogbookProvider
+"""
 _GUEST = ".notebook"
 _GIT: Mapping[str, str] = MappingProxyType(
     {"PATH": os.defpath, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "HOME": "/nonexistent"}
@@ -173,15 +177,19 @@ async def living(world: World, **seams: Any) -> AsyncIterator[Services]:
 
 
 def room_request(world: World, name: str, rooms: Rooms, identifier: UUID) -> RoomRequest:
-    """Return the request for a room of a sort. What a clone is of, and what is worked on in place, is the world's repository."""
-    workspace, placement, path = WorkspaceSource.MANAGED, Placement.DEDICATED, None
+    """Return the request for a room of a sort.
+
+    Of the world's repository there are the clones, and the linked work trees that are worked on in place. Of the provider with a database
+    no conversation of a shared sandbox can be exported, so those rooms have the one with logs.
+    """
+    provider, workspace, placement, path = "notebook", WorkspaceSource.MANAGED, Placement.DEDICATED, None
     if rooms is Rooms.SHARED:
-        placement = Placement.SHARED
+        provider, placement = "logbook", Placement.SHARED
     elif rooms is not Rooms.MANAGED:
         workspace = WorkspaceSource.PRIVATE_HOST_CLONE if rooms is Rooms.CLONE else WorkspaceSource.DIRECT_HOST
         path = str(world.repository if rooms is Rooms.CLONE else world.in_place(name))
     return RoomRequest(
-        id=identifier, name=name, provider="notebook", engine="local", workspace=workspace, placement=placement, path=path
+        id=identifier, name=name, provider=provider, engine="local", workspace=workspace, placement=placement, path=path
     )
 
 
@@ -213,10 +221,10 @@ async def say(services: Services, room: str, text: str) -> None:
 
 
 def install_plugin(directory: Path) -> Path:
-    """Put the double's entry point into a directory that can be put on ``sys.path``, and return it."""
-    info = directory / "notebook-1.0.dist-info"
+    """Put the doubles' entry points into a directory that can be put on ``sys.path``, and return it."""
+    info = directory / "doubles-1.0.dist-info"
     info.mkdir(parents=True, exist_ok=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: notebook\nVersion: 1.0\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: doubles\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(_ENTRY_POINTS)
     return directory
 

@@ -15,7 +15,6 @@ import anyio
 
 from jamcore.api import (
     DEDICATED_MANAGED_CELLS,
-    SHARED_CELL,
     ActivationPlan,
     ApprovalAnswer,
     CaptureEntry,
@@ -24,8 +23,6 @@ from jamcore.api import (
     GuestLauncher,
     GuestProcess,
     Message,
-    PlacementAnswer,
-    PlacementRequest,
     PlanContribution,
     ProviderDescription,
     ProviderEvent,
@@ -47,7 +44,7 @@ DIRECTORY = ".notebook"
 DATABASE = f"{DIRECTORY}/notebook.db"
 SEPARATOR = " | "
 
-_START = 'for p in python3 /jam/python/bin/python3; do command -v "$p" >/dev/null && exec "$p" "$@"; done; exit 127'
+START = 'for p in python3 /jam/python/bin/python3; do command -v "$p" >/dev/null && exec "$p" "$@"; done; exit 127'
 PROGRAM = r"""
 import json, os, sqlite3, sys, uuid
 os.makedirs(sys.argv[1], exist_ok=True)
@@ -90,7 +87,7 @@ class NotebookProvider:
         return ProviderDescription(
             name="notebook",
             title="Notebook",
-            cells=DEDICATED_MANAGED_CELLS | {SHARED_CELL},
+            cells=DEDICATED_MANAGED_CELLS,
             toolchain=None,
             credential=None,
             default_origin=None,
@@ -102,11 +99,6 @@ class NotebookProvider:
     def jam_contribute_plan(self) -> PlanContribution:
         """Contribute nothing but the program's directory."""
         return PlanContribution(agent_image="notebook", guest_directories=(DIRECTORY,))
-
-    @hookimpl
-    def jam_place_session(self, request: PlacementRequest) -> PlacementAnswer:
-        """Take every session: one program holds all threads."""
-        return PlacementAnswer(accepted=True, own_process=False)
 
     @hookimpl
     def jam_declare_capture(self) -> CaptureList:
@@ -133,7 +125,7 @@ class NotebookProvider:
 
 @asynccontextmanager
 async def _running(request: RuntimeRequest, launcher: GuestLauncher) -> AsyncIterator[ProviderRuntime]:
-    argv = ("/bin/sh", "-c", _START, "notebook", "-I", "-c", PROGRAM, f"{request.home}/{DIRECTORY}")
+    argv = ("/bin/sh", "-c", START, "notebook", "-I", "-c", PROGRAM, f"{request.home}/{DIRECTORY}")
     process = await launcher.start(argv, cwd=request.home)
     try:
         yield NotebookRuntime(process)
