@@ -3,7 +3,8 @@
 VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
-INPUTS  := pyproject.toml plugins/codex/pyproject.toml constraints.txt
+PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
+INPUTS  := pyproject.toml $(PLUGINS:=/pyproject.toml) constraints.txt
 # `make PYTHON=/path/to/python` wins; otherwise the first interpreter of 3.11 or newer.
 PYTHON  ?=
 FIND_PYTHON = for p in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -69,7 +70,8 @@ test-unprivileged: $(STAMP)
 # What is built for others, tried without the tree: the plugin with its wheels, the core's contracts with no plugin installed.
 PY      = py$(shell $(BIN)/python -c 'import sys; print("%d%d" % sys.version_info[:2])')
 wheels: $(STAMP)
-	$(BIN)/tox run -q -e plugin-codex-$(PY) -- -m "not slow" "$(CURDIR)/plugins/codex/tests"
+	@set -e; for plugin in $(notdir $(PLUGINS)); do \
+	  echo "== $$plugin"; $(BIN)/tox run -q -e "plugin-$$plugin-$(PY)" -- -m "not slow" "$(CURDIR)/plugins/$$plugin/tests"; done
 	$(BIN)/tox run -q -e core-$(PY) -- "$(CURDIR)/tests/contract" "$(CURDIR)/tests/unit/domain" "$(CURDIR)/tests/unit/testing"
 
 guarantees: $(STAMP)
@@ -89,7 +91,7 @@ $(STAMP): $(INPUTS)
 	[ -x $(BIN)/python ] && $(BIN)/python -m pip --version >/dev/null 2>&1 || { \
 	  echo "Making $(VENV) with $$python"; rm -rf $(VENV); "$$python" -m venv $(VENV); }
 	@echo "Installing Jam and what it needs into $(VENV) (the first time takes a minute)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[testing,dev]" -e plugins/codex
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[testing,dev]" $(addprefix -e ,$(PLUGINS))
 	@touch $@
 
 clean:
