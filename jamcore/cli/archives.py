@@ -7,13 +7,15 @@ import shlex
 from collections.abc import Iterable
 
 from jamcore.cli.output import Output, Row
-from jamcore.cli.words import SHORT_ID, size_word
+from jamcore.cli.words import SHORT_ID, exact_size
 from jamcore.domain.checkpoint_exports import spelled
 from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.keeping import ArchivePlan, ArchiveQuestion
 from jamcore.domain.operations import ExportRetention
 from jamcore.domain.removal import RemovalBlocker, RemovalOverride, RemovalReason
 
+LEFT_OUT_SHOWN = 20
+"""So many sockets and FIFOs are named; the rest is counted."""
 TYPED = 10
 """So many overrides at most are put into a command that a person is told to type."""
 
@@ -48,17 +50,21 @@ def show_archive(output: Output, plan: ArchivePlan, question: ArchiveQuestion, r
     seen = plan.evidence
     losses = seen.inspection.losses
     output.line("Goes, once a verified export of it exists:")
-    output.line(
-        f"  the room's files: {losses.files} files, {size_word(losses.bytes)} ({losses.bytes} bytes), and what git keeps of them"
-    )
+    output.line(f"  the room's files: {plan.holds.files} files, {exact_size(plan.holds.bytes_total)}")
+    if losses.files != plan.holds.files:
+        output.line(f"    git's own among them; {losses.files} files without those, {exact_size(losses.bytes)}")
     for path in question.leave_out:
         output.line(f"  for good, and in no export: {path}", "yellow")
+    for path in plan.left_out.first[:LEFT_OUT_SHOWN]:
+        output.line(f"  for good, and in no export: {path}", "yellow")
+    if (more := plan.left_out.total - min(LEFT_OUT_SHOWN, len(plan.left_out.first))) > 0:
+        output.line(f"  for good, and in no export: {more} more sockets and FIFOs", "yellow")
     for export in seen.exports_that_go:
-        output.line(f"  the older export {str(export.id)[:SHORT_ID]}: {export.bytes_total} bytes")
+        output.line(f"  the older export {str(export.id)[:SHORT_ID]}: {exact_size(export.bytes_total)}")
     output.line("Stays:")
     output.line("  a new export of the files and the conversation, the sandbox, and the room")
     for export in plan.exports_that_stay:
-        output.line(f"  the export {str(export.id)[:SHORT_ID]}: {export.bytes_total} bytes")
+        output.line(f"  the export {str(export.id)[:SHORT_ID]}: {exact_size(export.bytes_total)}")
     if seen.inspection.blockers:
         output.line("Found:")
         output.table(("REASON", "PATH", "DETAIL", "STANDS"), (_row(each, plan.standing) for each in seen.inspection.blockers))

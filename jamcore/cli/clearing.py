@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jamcore.cli.output import Output
-from jamcore.cli.words import SHORT_ID, quoted, size_word
+from jamcore.cli.words import SHORT_ID, exact_size, quoted, size_word
 from jamcore.domain.capacity import CapacityReport, HostUse
 from jamcore.domain.cleanup_plans import CleanupPlan, CleanupReason, CleanupResult
 from jamcore.domain.export_deletions import ExportDeletionPlan
@@ -24,7 +24,7 @@ def show_cleanup(output: Output, plan: CleanupPlan, host: str) -> None:
     )
     output.line("Goes:")
     output.table(("WHAT", "BYTES", "ENTRIES", "WHERE"), ((i.what, i.bytes, i.entries, i.path or seen.engine) for i in seen.items))
-    output.line(f"{plan.planned_bytes} bytes would be freed")
+    output.line(f"{exact_size(plan.planned_bytes)} would be freed")
     output.line("Stays:")
     stays = [(f"export {each.id}", each.bytes_total) for each in seen.exports[:LISTED]]
     if more := len(seen.exports) - len(stays):
@@ -55,8 +55,8 @@ def _offer(output: Output, plan: CleanupPlan, host: str) -> None:
 
 def show_cleaned(output: Output, done: CleanupResult) -> None:
     """Print what went, and where the rest is."""
-    output.line(f"{done.sandbox}: removed, {done.cleanup.removed_bytes or 0} bytes freed", "green")
-    output.line(f"{len(done.exports)} exports stay, {sum(each.bytes_total for each in done.exports)} bytes")
+    output.line(f"{done.sandbox}: removed, {exact_size(done.cleanup.removed_bytes or 0)} freed", "green")
+    output.line(f"{len(done.exports)} exports stay, {exact_size(sum(each.bytes_total for each in done.exports))}")
     for room in done.rooms[:LISTED]:
         output.note(f"What is left of {room}: jam export ls {quoted(room)}")
 
@@ -82,7 +82,7 @@ def show_capacity(output: Output, report: CapacityReport) -> None:
         )
         for each in report.candidates[:LISTED]:
             output.note(
-                f"  jam export rm {each.id}  ({each.room or 'no room here'}, {each.age_days} days, {each.bytes_total} bytes)"
+                f"  jam export rm {each.id}  ({each.room or 'no room here'}, {each.age_days} days, {exact_size(each.bytes_total)})"
             )
     for host in report.hosts[:LISTED]:
         if host.checkpoints_that_may_go and host.rooms:
@@ -101,10 +101,10 @@ def show_deletion(output: Output, plan: ExportDeletionPlan) -> None:
     """Print what the deletion of an export would take away, and the command that does it or what stands against it."""
     seen = plan.evidence
     output.pairs(
-        (("export", seen.export_id), ("room", seen.room or "-"), ("lies in", plan.path), ("frees", f"{seen.bytes_freed} bytes"))
+        (("export", seen.export_id), ("room", seen.room or "-"), ("lies in", plan.path), ("frees", exact_size(seen.bytes_freed)))
     )
     for each in seen.others[:LISTED]:
-        output.line(f"stays: export {str(each.id)[:SHORT_ID]}, {each.bytes_total} bytes")
+        output.line(f"stays: export {str(each.id)[:SHORT_ID]}, {exact_size(each.bytes_total)}")
     for blocker in seen.blockers:
         output.line(f"It stays ({blocker.reason}): {blocker.detail}", "red")
     word = ""

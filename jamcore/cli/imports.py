@@ -5,7 +5,7 @@ from __future__ import annotations
 from jamcore.cli.exports import show_listed
 from jamcore.cli.output import Output
 from jamcore.cli.views import moment
-from jamcore.cli.words import size_word
+from jamcore.cli.words import quoted, size_word
 from jamcore.domain.imports import ConversationClaim, ImportView
 from jamcore.domain.kept_exports import ExportState
 
@@ -24,7 +24,7 @@ def show_import(output: Output, view: ImportView) -> None:
             ),
             ("agent's plugin", f"{seen.origin.provider}, {'installed' if seen.provider_installed else 'not installed'} here"),
             ("files", f"{seen.workspace.files}, {size_word(seen.workspace.bytes_total)}"),
-            ("conversation", _conversation(seen.conversation)),
+            ("conversation", _conversation(seen.conversation, view.program_missing)),
         )
     )
     show_listed(output, "looks like a credential", seen.credentials)
@@ -38,10 +38,14 @@ def show_import(output: Output, view: ImportView) -> None:
     elif row.room_id is None:
         without = " --without-conversation" if seen.conversation.problem else ""
         output.note(f"Make a room of it: jam export restore {row.id}{without}")
+    if view.program_missing:
+        output.note(f"The agent's program is not installed: jam provider install {quoted(seen.origin.provider)}", "yellow")
 
 
-def _conversation(claim: ConversationClaim) -> str:
+def _conversation(claim: ConversationClaim, missing: str) -> str:
     if claim.checkpoint is None:
         return claim.problem or "none"
     of = f"generation {claim.checkpoint.generation} of {moment(claim.checkpoint.created_at)}"
-    return f"{of}; cannot go on here: {claim.problem}" if claim.problem else f"{of}; can go on here exactly"
+    if claim.problem:
+        return f"{of}; cannot go on here: {claim.problem}"
+    return f"{of}; can go on here exactly" + (f", once there is {missing}" if missing else "")

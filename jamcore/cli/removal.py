@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from jamcore.cli.output import Output
-from jamcore.cli.words import SHORT_ID
+from jamcore.cli.words import SHORT_ID, exact_size
 from jamcore.control.client import JamClient
 from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.retention import REMOVED_TOGETHER, Blocker, CheckpointStanding, RemovalEvidence, RemovalPlan, Retention
@@ -71,9 +71,11 @@ def is_gone(seen: RemovalEvidence) -> bool:
 
 def _offer(output: Output, plan: RemovalPlan, typed: str) -> None:
     seen = plan.evidence
-    output.line(f"{seen.bytes_freed} bytes would be freed; {seen.bytes_stay} stay, because other checkpoints need them")
+    output.line(
+        f"{exact_size(seen.bytes_freed)} would be freed; {exact_size(seen.bytes_stay)} stay, because other checkpoints need them"
+    )
     if seen.bytes_copied:
-        output.line(f"{seen.bytes_copied} bytes that others need are copied first: as much must be free on the disk")
+        output.line(f"{exact_size(seen.bytes_copied)} that others need are copied first: as much must be free on the disk")
     output.note("FREES leaves the disk with a checkpoint; STAYS is what it shares with those that stay.")
     output.note(f"Remove them: jam checkpoint rm {typed} --confirm {plan.digest}")
 

@@ -50,6 +50,12 @@ def size_word(count: int) -> str:
     return f"{count} bytes"
 
 
+def exact_size(count: int) -> str:
+    """Return a size in its greatest unit and in bytes: what goes or stays is said exactly."""
+    word = size_word(count)
+    return word if word.endswith("bytes") else f"{word} ({count} bytes)"
+
+
 def quoted(name: str) -> str:
     """Return a room's name as it is typed in a command that people are told to type: names may have spaces."""
     import shlex  # late: most commands name none

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from jamcore.cli.exports import show_exports
 from jamcore.cli.output import Output
 from jamcore.cli.words import quoted, size_word
+from jamcore.domain.removal import RemovalInspection
 from jamcore.domain.workspace_care import WorkspaceView
 
 
@@ -39,7 +40,7 @@ def _pairs(view: WorkspaceView) -> Iterator[tuple[str, object]]:
         yield ("not ended", f"{view.unfinished.title} ({view.unfinished.id})")
     if view.inspection is not None:
         lost = view.inspection.losses
-        yield ("holds", f"{lost.files} files, {size_word(lost.bytes)}")
+        yield ("holds", f"{lost.files} files, {size_word(lost.bytes)}, without git's own")
         work = (
             (lost.uncommitted, "uncommitted"),
             (lost.untracked, "untracked"),
@@ -47,4 +48,15 @@ def _pairs(view: WorkspaceView) -> Iterator[tuple[str, object]]:
             (lost.stashes, "stashed"),
         )
         yield ("work that lies nowhere else", ", ".join(f"{count} {word}" for count, word in work if count) or "none")
-    yield ("an archive is confirmed by", view.confirms_archive or "-")
+    if view.confirms_archive:
+        yield ("an archive is confirmed by", view.confirms_archive)
+    elif view.inspection is not None:
+        yield ("an archive", f"cannot be confirmed: {_hindrance(view, view.inspection)}")
+
+
+def _hindrance(view: WorkspaceView, found: RemovalInspection) -> str:
+    if view.unfinished is not None:
+        return "the operation above has not ended"
+    if view.live:
+        return "the room is live"
+    return "what is named below stands against it" if found.blockers else "the workspace cannot be archived as it is"

@@ -15,6 +15,7 @@ from jamcore.daemon.options import DaemonOptions
 from jamcore.daemon.tree_users import SandboxUsers
 from jamcore.daemon.workspaces import KeptRoom, kept_room, move_workspace
 from jamcore.domain import layout
+from jamcore.domain.checkpoint_exports import unspelled
 from jamcore.domain.errors import NotFoundError
 from jamcore.domain.events import SessionNotice
 from jamcore.domain.exports import ExportDamagedError
@@ -30,6 +31,7 @@ from jamcore.runtime.pool import WorkerPool
 from jamcore.sandbox.places import guest_view
 from jamcore.store import Repos, Store
 from jamcore.system.blocking import in_thread
+from jamcore.workspace.exports.survey import Survey
 from jamcore.workspace.inspection.inspect import Inspector
 from jamcore.workspace.keeping.archiving import ArchiveIntent, Seen
 from jamcore.workspace.keeping.aside import SetAside
@@ -65,13 +67,12 @@ class ArchiveMaking:
         """Look at everything that an archive takes away. Changes nothing."""
         inspection = await self._look(kept)
         exports = await self._store.read(lambda repos: repos.exports.of_workspace(kept.workspace.id))
-        going = exports if retention is ExportRetention.KEEP_LATEST else ()
         return ArchiveEvidence(
             workspace_id=kept.workspace.id,
             retention=retention,
             leave_out=leave_out,
             inspection=inspection,
-            exports_that_go=tuple(size_of(each) for each in going if may_go(each)),
+            exports_that_go=_going(exports, retention),
         )
 
     async def stand_down(self, intent: ArchiveIntent) -> None:
@@ -91,13 +92,41 @@ class ArchiveMaking:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
         kept = await self._kept(intent)
         evidence = await self.evidence(kept, intent.retention, intent.leave_out)
-        evidence.require_confirmed(intent.confirmed)
+        evidence.require_confirmed(intent.confirmed, await self._others(kept, evidence))
         inspection = evidence.inspection
+        inspection.require_meant(intent.overrides)
         require_removable(inspection, confirmed=inspection.digest, force=intent.overrides)
+        holds = (await self.survey(kept, intent.leave_out)).totals()
         return Seen(
             inspected=inspection.digest,
             exports_that_go=tuple(each.id for each in evidence.exports_that_go),
-            bytes_removed=inspection.losses.bytes,
+            files_removed=holds.files,
+            bytes_removed=holds.bytes_total,
+        )
+
+    async def survey(self, kept: KeptRoom, leave_out: tuple[str, ...]) -> Survey:
+        """Look at the files as an export would.
+
+        Raises:
+            NotLeftOutError: What was to be left out is not there.
+            TreeChangedError: They change meanwhile.
+            JamError: They cannot be looked at.
+        """
+        names = frozenset(tuple(unspelled(path).split(b"/")) for path in leave_out)
+        tree, writer = self._making.tree(kept), self._making.writer
+        found = await in_thread(lambda: writer.inspect(tree, leave_out=names, alive=from_thread.check_cancelled))
+        found.require_left_out()
+        return found
+
+    async def _others(self, kept: KeptRoom, evidence: ArchiveEvidence) -> tuple[ArchiveEvidence, ...]:
+        """Return the evidence of this very look for the other options that can be known."""
+        exports = await self._store.read(lambda repos: repos.exports.of_workspace(kept.workspace.id))
+        return tuple(
+            evidence.model_copy(
+                update={"retention": retention, "leave_out": leave_out, "exports_that_go": _going(exports, retention)}
+            )
+            for retention in ExportRetention
+            for leave_out in {evidence.leave_out, ()}
         )
 
     async def choose(self, part: ExportPart) -> Chosen:
@@ -111,6 +140,10 @@ class ArchiveMaking:
     async def keep(self, part: ExportPart, digest: str) -> KeptExport:
         """See :class:`~jamcore.workspace.keeping.exporting.ExportSources`."""
         return await self._making.keep(part, digest)
+
+    async def withdraw(self, part: ExportPart) -> None:
+        """See :class:`~jamcore.workspace.keeping.exporting.ExportSources`."""
+        await self._making.withdraw(part)
 
     async def require_export(self, intent: ArchiveIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
@@ -162,6 +195,7 @@ class ArchiveMaking:
 
     async def give_up(self, intent: ArchiveIntent, error: Exception) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+        await self.withdraw(intent)
         marked = await self._store.read(partial(_marked, intent.exports_that_go))
         for export in marked:
             await in_thread(partial(self._finish_removal, export))
@@ -189,6 +223,10 @@ class ArchiveMaking:
 
     def _finish_removal(self, export: UUID) -> None:
         self._aside.remove(layout.removed_export(export), from_thread.check_cancelled)
+
+
+def _going(exports: tuple[KeptExport, ...], retention: ExportRetention) -> tuple[KeptBytes, ...]:
+    return tuple(size_of(each) for each in exports if may_go(each)) if retention is ExportRetention.KEEP_LATEST else ()
 
 
 def may_go(export: KeptExport) -> bool:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
-from anyio import to_thread
-
 from jamcore.daemon.archive_sources import ArchiveMaking, size_of
-from jamcore.daemon.export_sources import ExportMaking
+from jamcore.daemon.removed_hosts import require_there
 from jamcore.daemon.workspaces import KeptRoom, asked_for, require_managed, room_of_ref
-from jamcore.domain.checkpoint_exports import unspelled
+from jamcore.domain.exports import ExportedKind, Listed
 from jamcore.domain.keeping import (
     ArchivePlan,
     ArchiveQuestion,
@@ -28,7 +25,8 @@ from jamcore.runtime.gate import StopGate
 from jamcore.runtime.pool import WorkerPool
 from jamcore.runtime.provision import WorkspaceNotReadyError
 from jamcore.store import Repos, Store
-from jamcore.system.files import storage_error
+from jamcore.system.files import StorageFailedError
+from jamcore.workspace.exports.survey import ON_REQUEST, Named, Survey
 from jamcore.workspace.keeping.archiving import KIND, ArchiveIntent, archive_action
 
 USABLE = (WorkspaceState.READY, WorkspaceState.REMOVAL_BLOCKED)
@@ -41,7 +39,6 @@ class Archives:
         self,
         *,
         store: Store,
-        making: ExportMaking,
         archiving: ArchiveMaking,
         pool: WorkerPool,
         gate: StopGate,
@@ -49,7 +46,6 @@ class Archives:
         actions: ActionRegistry,
     ) -> None:
         self._store = store
-        self._making = making
         self._archiving = archiving
         self._pool = pool
         self._gate = gate
@@ -62,19 +58,23 @@ class Archives:
 
         Raises:
             WorkspaceElsewhereError: Jam does not own the files; the error says where they are.
-            WorkspaceArchivedError, WorkspaceNotReadyError: There is nothing to archive.
+            WorkspaceArchivedError, WorkspaceNotReadyError, HostRemovedError: There is nothing to archive.
+            NothingToOverrideError, NotLeftOutError: An option names what is not there.
         """
-        kept = await self._store.read(lambda repos: room_of_ref(repos, ref))
-        _require_archivable(kept)
+        kept = await self._store.read(partial(_archivable, ref))
         live = self._pool.get(kept.host.id, kept.session.id) is not None
         evidence = await self._archiving.evidence(kept, question.retention, question.leave_out)
+        evidence.inspection.require_meant(question.overrides)
         standing = evidence.inspection.standing(question.overrides)
-        refused = await self._not_exportable(kept, question.leave_out)
+        seen = await self._survey(kept, question.leave_out)
+        refused = tuple(seen.refused.first)
         exports = await self._store.read(lambda repos: repos.exports.of_workspace(kept.workspace.id))
         return ArchivePlan(
             evidence=evidence,
             standing=standing,
             live=live,
+            holds=seen.totals(),
+            left_out=_left_out(seen),
             not_exportable=refused,
             exports_that_stay=_staying(exports, evidence.exports_that_go),
             digest="" if live or standing or refused else evidence.content_digest(),
@@ -86,7 +86,8 @@ class Archives:
         Raises:
             WorkspaceElsewhereError, WorkspaceArchivedError, WorkspaceNotReadyError: There is nothing of Jam's to archive.
             WorkspaceBusyError: Another operation of the workspace has not ended.
-            RemovalEvidenceChangedError: The work tree is not what was confirmed.
+            RemovalEvidenceChangedError, OtherPlanError: The work tree is not what was confirmed, or a plan with other options was.
+            NothingToOverrideError, NotLeftOutError: An option names what is not there.
             RemovalBlockedError: Something stands against it; the workspace is marked so, and is as it was.
             ExportRefusedError, TreeChangedError: It cannot be exported, so nothing of it goes.
             ArchiveUnfinishedError: The files are in the export and not all of them gone; every start goes on with it.
@@ -96,21 +97,33 @@ class Archives:
             done = await self._runner.run(self._action, intent.id, intent)
         return await self._store.read(partial(_result, done))
 
-    async def _not_exportable(self, kept: KeptRoom, leave_out: tuple[str, ...]) -> tuple[str, ...]:
-        names = frozenset(tuple(unspelled(path).split(b"/")) for path in leave_out)
-        look: Callable[[], tuple[str, ...]] = lambda: tuple(  # noqa: E731 - typed for the thread
-            self._making.writer.inspect(self._making.tree(kept), leave_out=names).refused.first
-        )
+    async def _survey(self, kept: KeptRoom, leave_out: tuple[str, ...]) -> Survey:
         try:
-            return await to_thread.run_sync(look)
-        except FileNotFoundError:
-            return ()  # what that means, the look at the work tree says
-        except OSError as error:
-            raise storage_error(error) from error
+            return await self._archiving.survey(kept, leave_out)
+        except StorageFailedError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return Survey()  # what that means, the look at the work tree says
+            raise
 
 
-def _require_archivable(kept: KeptRoom) -> None:
+def _left_out(seen: Survey) -> Listed:
+    """Return what no export holds, and nobody asked to leave out."""
+    named = Named()
+    for item in seen.items:
+        if item.kind is ExportedKind.LEFT_OUT and item.why != ON_REQUEST:
+            named.add(item.path, item.why)
+    return named.listed()
+
+
+def _archivable(ref: str, repos: Repos) -> KeptRoom:
+    kept = room_of_ref(repos, ref)
+    _require_archivable(repos, kept)
+    return kept
+
+
+def _require_archivable(repos: Repos, kept: KeptRoom) -> None:
     require_managed(kept)
+    require_there(repos, kept.host)
     if kept.workspace.state is WorkspaceState.ARCHIVED:
         raise WorkspaceArchivedError(room=kept.room.name)
     if kept.workspace.state not in USABLE:
@@ -122,7 +135,7 @@ def _begun(ref: str, request: ArchiveRequest, repos: Repos) -> ArchiveIntent:
     kept = room_of_ref(repos, ref)
     intent = asked_for(repos, kept, request.id, KIND, partial(_intent, kept, request))
     if not repos.operations.knows(intent.id):
-        _require_archivable(kept)
+        _require_archivable(repos, kept)
     return intent
 
 
@@ -153,6 +166,7 @@ def _result(done: ArchiveIntent, repos: Repos) -> ArchiveResult:
         room=repos.rooms.get(done.room_id).name,
         workspace_id=done.workspace_id,
         export=repos.exports.get(done.export_id),
+        files=done.files_removed,
         bytes_removed=done.bytes_removed,
         exports_removed=tuple(size_of(repos.exports.get(each)) for each in done.exports_that_go),
     )

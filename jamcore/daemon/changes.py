@@ -7,6 +7,7 @@ from uuid import UUID
 
 from anyio import to_thread
 
+from jamcore.daemon.removed_hosts import require_there
 from jamcore.daemon.views import room_records
 from jamcore.domain import layout
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
@@ -51,7 +52,7 @@ class Changes:
         Raises:
             ConflictError: The id belongs to another room's change request.
             DaemonStoppingError: The daemon is being stopped; the next start finishes it.
-            WorkspaceArchivedError: Its files are in an export.
+            WorkspaceArchivedError, HostRemovedError: Its files are in an export, or gone with the sandbox.
             JamError, OSError: The work tree cannot be read, or the disk refused.
         """
         records = await self._store.read(lambda repos: room_records(repos, repos.rooms.find(ref)))
@@ -59,6 +60,7 @@ class Changes:
             if known.room_id != records.room.id:
                 raise ConflictError(kind="change request", ref=str(identifier), problem="the id was used for another room")
             return known
+        await self._store.read(lambda repos: require_there(repos, records.host))
         if records.workspace.state is WorkspaceState.ARCHIVED:
             raise WorkspaceArchivedError(room=records.room.name)
         intent = ChangeIntent(id=identifier, room_id=records.room.id, session_id=records.session.id)

@@ -53,6 +53,7 @@ def elsewhere(
         plugins=plugins,
         making=making,
         builder=builder,
+        toolchains=resolver.toolchains,
         gate=gate,
         runner=runner,
         actions=actions,

@@ -9,6 +9,7 @@ from uuid import UUID
 from anyio import to_thread
 
 from jamcore.daemon.export_sources import ExportMaking
+from jamcore.daemon.removed_hosts import require_there
 from jamcore.daemon.workspaces import KeptRoom, asked_for, room_of_ref
 from jamcore.domain import layout
 from jamcore.domain.errors import JamError, NotFoundError
@@ -54,7 +55,7 @@ class Exports:
 
         Raises:
             WorkspaceElsewhereError: The files are in no directory of Jam's.
-            WorkspaceArchivedError: They are in an export already.
+            WorkspaceArchivedError, HostRemovedError: They are in an export already, and the second: there is no sandbox any more.
             WorkspaceBusyError: Another operation of the workspace has not ended.
             ConflictError: One was begun in this very moment, or the id was used for something else.
             ExportRefusedError, TreeChangedError: It cannot be exported exactly; nothing was published.
@@ -113,6 +114,7 @@ def _asked(ref: str, request: RoomExportRequest, repos: Repos) -> tuple[ExportIn
     intent = asked_for(repos, kept, request.id, KIND, partial(_intent, kept, request))
     if repos.operations.knows(intent.id):
         return intent, None
+    require_there(repos, kept.host)
     if kept.workspace.state is WorkspaceState.ARCHIVED:
         raise WorkspaceArchivedError(room=kept.room.name)
     return intent, kept

@@ -26,11 +26,13 @@ from jamcore.domain.imports import (
     NotFromElsewhereError,
 )
 from jamcore.domain.kept_exports import ExportMaker, ExportState, IdMapping, KeptExport
+from jamcore.domain.providers import ToolchainMissingError
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner
 from jamcore.plugins.manager import ProviderManager
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.runtime.gate import StopGate
+from jamcore.sandbox.toolchain import Toolchains
 from jamcore.store import Repos, Store
 from jamcore.system.blocking import in_thread
 from jamcore.system.files import storage_error
@@ -51,6 +53,7 @@ class Imports:
         plugins: ProviderManager,
         making: ExportMaking,
         builder: CheckpointBuilder,
+        toolchains: Toolchains,
         gate: StopGate,
         runner: Runner,
         actions: ActionRegistry,
@@ -61,6 +64,7 @@ class Imports:
         self._plugins = plugins
         self._making = making
         self._builder = builder
+        self._toolchains = toolchains
         self._gate = gate
         self._runner = runner
         reach = options.crash.reach
@@ -91,7 +95,13 @@ class Imports:
         row = await self._store.read(partial(_from_elsewhere, ref))
         evidence = await self._evidence(row, (await self._making.verified(row.id, row.manifest_sha256)).manifest)
         path = str(self._app.resolve() / layout.export_root(row.id))
-        return ImportView(export=row, path=path, evidence=evidence, digest=evidence.content_digest())
+        return ImportView(
+            export=row,
+            path=path,
+            evidence=evidence,
+            digest=evidence.content_digest(),
+            program_missing=self._program_missing(evidence.origin.provider),
+        )
 
     async def confirm(self, ref: str, request: ConfirmRequest) -> ImportView:
         """Let one be restored, if all is what was confirmed. One that was confirmed already stays so.
@@ -162,6 +172,17 @@ class Imports:
             stripped=manifest.stripped,
             left_out=manifest.left_out,
         )
+
+    def _program_missing(self, provider: str) -> str:
+        hooks = self._hooks(provider)
+        spec = hooks.description.toolchain if hooks else None
+        if spec is None:
+            return ""
+        try:
+            self._toolchains.require(provider, spec)
+        except ToolchainMissingError:
+            return f"version {spec.version} of {provider}'s program"
+        return ""
 
     def _hooks(self, provider: str) -> ProviderHooks | None:
         try:

@@ -58,7 +58,7 @@ def keeping(
     return Keeping(
         making=making,
         exports=exports,
-        archives=Archives(store=store, making=making, archiving=archiving, pool=pool, gate=gate, runner=runner, actions=actions),
+        archives=Archives(store=store, archiving=archiving, pool=pool, gate=gate, runner=runner, actions=actions),
         restores=Restores(
             options,
             store=store,

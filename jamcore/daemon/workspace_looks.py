@@ -19,7 +19,7 @@ from jamcore.domain.keeping import ArchiveEvidence, ExportRow
 from jamcore.domain.kept_exports import ExportState
 from jamcore.domain.operations import ExportRetention, OperationState
 from jamcore.domain.reconciling import ManifestState, PlaceFound, WorkspacePlace
-from jamcore.domain.sessions import WorkspaceState
+from jamcore.domain.sessions import HostState, WorkspaceState
 from jamcore.domain.workspace_care import FOUND_CHARACTERS, WorkspaceView
 from jamcore.runtime.pool import WorkerPool
 from jamcore.runtime.reconcile import KEPT_MANIFEST, Reconciler
@@ -29,6 +29,7 @@ from jamcore.workspace.keeping.adopting import KIND as ADOPT
 FAILED = OperationState.FAILED
 KEPT_WORKSPACE = "kept-workspace-"
 """Begins the name of files that were in the place of those of an export; the time follows."""
+_RECOVER = "jam workspace recover ROOM"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,23 +149,29 @@ class WorkspaceLooks:
 
 def next_commands(stored: StoredWorkspace, found: PlaceFound | None, *, live: bool) -> list[str]:
     """Return what a person can type now; ROOM stands for the room."""
+    if first := _only_way(stored, live=live):
+        return first
     state = stored.kept.workspace.state
-    recover = "jam workspace recover ROOM"
-    if stored.unfinished:
-        return [f"jam operation show {stored.unfinished}", f"{recover} retry"]
-    if state is WorkspaceState.ARCHIVED:
-        return ["jam workspace restore ROOM"]
-    if stored.never_came:
-        return [f"jam export verify {stored.never_came}", "jam export import DIRECTORY"]
-    if live:
-        return ["jam stop ROOM"]
     sound = found is not None and found.sound
     if state is WorkspaceState.READY and sound:
         return ["jam resume ROOM", "jam export new ROOM"]
     if state in (WorkspaceState.READY, WorkspaceState.NEEDS_RECONCILIATION):
-        latest = [f"{recover} restore-latest"] if stored.exports else []
+        latest = [f"{_RECOVER} restore-latest"] if stored.exports else []
         if found is not None and not found.directory:  # a retry would make an empty one
-            return [*latest, f"{recover} retry"]
-        there = [f"{recover} export"] if found is not None else []
-        return [f"{recover} retry", *there, *latest]
-    return [f"{recover} retry", "jam resume ROOM"]
+            return [*latest, f"{_RECOVER} retry"]
+        there = [f"{_RECOVER} export"] if found is not None else []
+        return [f"{_RECOVER} retry", *there, *latest]
+    return [f"{_RECOVER} retry", "jam resume ROOM"]
+
+
+def _only_way(stored: StoredWorkspace, *, live: bool) -> list[str]:
+    """Return what can be typed whatever lies in the place; empty where that decides."""
+    if stored.unfinished:
+        return [f"jam operation show {stored.unfinished}", f"{_RECOVER} retry"]
+    if stored.kept.host.state is HostState.REMOVED:
+        return ["jam export ls ROOM", "jam export import DIRECTORY"]
+    if stored.kept.workspace.state is WorkspaceState.ARCHIVED:
+        return ["jam workspace restore ROOM"]
+    if stored.never_came:
+        return [f"jam export verify {stored.never_came}", "jam export import DIRECTORY"]
+    return ["jam stop ROOM"] if live else []

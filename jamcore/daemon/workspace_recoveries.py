@@ -11,6 +11,7 @@ from jamcore.daemon.exports import Exports
 from jamcore.daemon.journaled import Journaled
 from jamcore.daemon.reconciling import Places
 from jamcore.daemon.recover_sources import RecoverMaking
+from jamcore.daemon.removed_hosts import require_there
 from jamcore.daemon.workspace_looks import KEPT_WORKSPACE, StoredWorkspace, WorkspaceLooks, stored_workspace
 from jamcore.daemon.workspaces import require_managed
 from jamcore.domain import layout
@@ -70,12 +71,13 @@ class WorkspaceRecoveries:
 
         Raises:
             NotRecoverableError: This way is not open as things are.
-            WorkspaceArchivedError, WorkspaceElsewhereError: There is nothing here to recover.
+            HostRemovedError, WorkspaceArchivedError, WorkspaceElsewhereError: There is nothing here to recover.
             WorkspaceBusyError, ConflictError: Another operation of the workspace has not ended.
             HostInUseError: The room is live.
             JamError: What the way itself met; what is there is as it was.
         """
         stored = await self._store.read(partial(stored_workspace, ref))
+        await self._store.read(lambda repos: require_there(repos, stored.kept.host))
         if stored.kept.workspace.state is WorkspaceState.ARCHIVED and not stored.unfinished:
             raise WorkspaceArchivedError(room=stored.kept.room.name)
         if stored.never_came is not None:

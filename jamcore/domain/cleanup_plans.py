@@ -211,6 +211,9 @@ class HostRemovedError(RefusalError):
     """The room's host was cleaned up on a person's word: its sandbox and files are gone, and it cannot be brought back."""
 
     code: ClassVar[str] = "host.removed"
-    hint: ClassVar[str] = "Its exports stayed: `jam export ls ROOM` lists them, and they can be read without Jam."
+    hint: ClassVar[str] = (
+        "Its exports stayed: `jam export ls ROOM` lists them, and they can be read without Jam. "
+        "A sound one becomes a new room: `jam export import DIRECTORY`."
+    )
 
     sandbox: str

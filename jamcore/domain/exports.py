@@ -161,6 +161,16 @@ class ExportRefusedError(RefusalError):
 
 
 @dataclass(eq=False)
+class NotLeftOutError(RefusalError):
+    """What was to be left out of an export is not in the workspace; nothing was changed."""
+
+    code: ClassVar[str] = "export.not_left_out"
+    hint: ClassVar[str] = "Name paths below the workspace as they are there, or leave --leave-out out."
+
+    named: tuple[str, ...]
+
+
+@dataclass(eq=False)
 class TreeChangedError(RefusalError):
     """The tree changed while it was copied, so that the copy is of no one moment; nothing was published (WS-13)."""
 

@@ -81,12 +81,16 @@ class ImportEvidence(Record):
 
 
 class ImportView(Record):
-    """An export from elsewhere with what there is to confirm. ``digest`` confirms the evidence."""
+    """An export from elsewhere with what there is to confirm. ``digest`` confirms the evidence.
+
+    ``program_missing`` names the agent's program where it is not installed; empty where it is, or its plugin is missing or needs none.
+    """
 
     export: KeptExport
     path: str
     evidence: ImportEvidence
     digest: Digest
+    program_missing: str = ""
 
 
 class ConfirmRequest(Record):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 from uuid import UUID
@@ -11,7 +12,7 @@ from pydantic import Field
 
 from jamcore.domain import limits
 from jamcore.domain.errors import FaultError, RefusalError
-from jamcore.domain.exports import ExportManifest
+from jamcore.domain.exports import ExportManifest, Listed, TreeTotals
 from jamcore.domain.kept_exports import KeptExport
 from jamcore.domain.operations import ExportRetention
 from jamcore.domain.records import Record
@@ -77,15 +78,24 @@ class ArchiveEvidence(Record):
     inspection: RemovalInspection
     exports_that_go: tuple[KeptBytes, ...] = ()
 
-    def require_confirmed(self, confirmed: str) -> None:
-        """Require that this is what was confirmed.
+    def require_confirmed(self, confirmed: str, others: Iterable[ArchiveEvidence] = ()) -> None:
+        """Require that this is what was confirmed. ``others`` are of the same moment, for other options.
 
         Raises:
-            RemovalEvidenceChangedError: It is not.
+            OtherPlanError: It is one of the others.
+            RemovalEvidenceChangedError: It is neither.
         """
         found = self.content_digest()
-        if not hmac.compare_digest(found.encode(), confirmed.encode()):
-            raise RemovalEvidenceChangedError(confirmed=confirmed, found=found)
+        if hmac.compare_digest(found.encode(), confirmed.encode()):
+            return
+        for other in others:
+            if hmac.compare_digest(other.content_digest().encode(), confirmed.encode()):
+                raise OtherPlanError(asked=self.options(), planned=other.options())
+        raise RemovalEvidenceChangedError(confirmed=confirmed, found=found)
+
+    def options(self) -> str:
+        """Return the options that this is for, as they are typed."""
+        return " ".join((f"--retention {self.retention}", *(f"--leave-out {path}" for path in self.leave_out)))
 
 
 class ArchiveQuestion(Record):
@@ -103,6 +113,8 @@ class ArchivePlan(Record):
         evidence: What would be confirmed.
         standing: Blockers that stay although some were overridden.
         live: The room is live: it has to be stopped before anybody can say what would be lost.
+        holds: What the export would hold of the files, and a restore bring back; git's own files are among them.
+        left_out: What no export holds and nobody misses while its program is gone: sockets and FIFOs. It is lost.
         not_exportable: What no export could hold exactly, the first by name; nothing is archived while there is some.
         exports_that_stay: Exports of the workspace that stay as they are. A new one is made besides.
         digest: Confirms the evidence; empty while something stands against it.
@@ -111,6 +123,8 @@ class ArchivePlan(Record):
     evidence: ArchiveEvidence
     standing: tuple[RemovalBlocker, ...]
     live: bool
+    holds: TreeTotals = TreeTotals()
+    left_out: Listed = Listed()
     not_exportable: tuple[str, ...] = ()
     exports_that_stay: tuple[KeptBytes, ...] = ()
     digest: str
@@ -124,12 +138,13 @@ class ArchiveRequest(ArchiveQuestion):
 
 
 class ArchiveResult(Record):
-    """The workspace is gone from its place, and in its export."""
+    """The workspace is gone from its place, and in its export. ``files`` and ``bytes_removed`` are what a restore brings back."""
 
     id: UUID
     room: str
     workspace_id: UUID
     export: KeptExport
+    files: int = 0
     bytes_removed: int
     exports_removed: tuple[KeptBytes, ...]
 
@@ -162,6 +177,17 @@ class WorkspaceElsewhereError(RefusalError):
 
     room: str
     where: str
+
+
+@dataclass(eq=False)
+class OtherPlanError(RefusalError):
+    """The confirmed digest is of a plan with other options; nothing was removed (WS-10)."""
+
+    code: ClassVar[str] = "workspace.other_plan"
+    hint: ClassVar[str] = "Repeat the command with the options of that plan, or look again with those that you want."
+
+    asked: str
+    planned: str
 
 
 @dataclass(eq=False)

@@ -21,7 +21,8 @@ class RemovalReason(StrEnum):
     UNCOMMITTED, UNTRACKED, STASHED, UNPUSHED and OUTSIDE are work that lies nowhere else, the last one in files of no repository.
     UNFINISHED: a merge or the like was begun. LOCKED: a lock file says that a program works there.
     UNREADABLE: something could not be looked at or understood. NOT_WHOLE: a bound was reached, so that there may be more.
-    NO_TREE: nothing could be looked at. IN_USE: a process works in the tree. USE_UNKNOWN: nobody could say whether one does.
+    NO_TREE: nothing could be looked at. MOUNTED: something is mounted there, which lies elsewhere. IN_USE: a process works in the tree.
+    USE_UNKNOWN: nobody could say whether one does.
     """
 
     UNCOMMITTED = "uncommitted"
@@ -34,11 +35,12 @@ class RemovalReason(StrEnum):
     UNREADABLE = "unreadable"
     NOT_WHOLE = "not-whole"
     NO_TREE = "no-tree"
+    MOUNTED = "mounted"
     IN_USE = "in-use"
     USE_UNKNOWN = "use-unknown"
 
 
-NEVER_FORCED = frozenset({RemovalReason.NO_TREE, RemovalReason.IN_USE, RemovalReason.USE_UNKNOWN})
+NEVER_FORCED = frozenset({RemovalReason.NO_TREE, RemovalReason.MOUNTED, RemovalReason.IN_USE, RemovalReason.USE_UNKNOWN})
 """Reasons that no word overrides: a person can end them, and what would be lost cannot be said while they last.
 
 UNREADABLE and NOT_WHOLE can be overridden: an agent can make a tree that nobody reads whole, and must not make one that stays for ever. The
@@ -187,6 +189,16 @@ class RemovalInspection(Record):
         """What a person's confirmation is bound to."""
         return self.content_digest()
 
+    def require_meant(self, force: tuple[RemovalOverride, ...]) -> None:
+        """Require that each override names something that was found.
+
+        Raises:
+            NothingToOverrideError: One names nothing.
+        """
+        found = tuple(dict.fromkeys(f"{each.reason}:{each.path}" for each in self.blockers))
+        if useless := tuple(word for each in force if (word := f"{each.reason}:{each.path}") not in found):
+            raise NothingToOverrideError(named=useless, found=found)
+
     def standing(self, force: tuple[RemovalOverride, ...] = ()) -> tuple[RemovalBlocker, ...]:
         """Return the blockers that stay when ``force`` is given; it reaches no other reason and no other path than it names."""
         named = {(word.reason, word.path) for word in force}
@@ -201,6 +213,17 @@ class RemovalBlockedError(RefusalError):
     hint: ClassVar[str] = "Commit and push the work or end what works there; or override each blocker by its reason and path."
 
     blockers: tuple[str, ...]
+
+
+@dataclass(eq=False)
+class NothingToOverrideError(RefusalError):
+    """An override names what was not found, so that nobody's word is on anything; nothing was removed (WS-16)."""
+
+    code: ClassVar[str] = "workspace.nothing_to_override"
+    hint: ClassVar[str] = "Name what was found, as REASON:PATH, or leave the override out."
+
+    named: tuple[str, ...]
+    found: tuple[str, ...]
 
 
 @dataclass(eq=False)

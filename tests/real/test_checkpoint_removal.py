@@ -9,6 +9,7 @@ import pytest
 from anyio import to_thread
 
 from jamcore.cli.exits import Exit
+from jamcore.cli.words import exact_size
 from jamcore.domain import layout
 from jamcore.domain.retention import RemovalQuestion, RemovalRequest
 from jamcore.domain.sessions import TurnState
@@ -43,9 +44,10 @@ async def test_old_checkpoints_go_and_the_conversation_stays(
         plan = await client.removals.plan(RemovalQuestion(checkpoints=tuple(str(row.id) for row in rows[1:])))
         before = _size(packs)
         shown = await jam("checkpoint", "rm", "--room", ref)
-        assert f"{plan.evidence.bytes_freed} bytes would be freed" in shown.out
+        freed = exact_size(plan.evidence.bytes_freed)
+        assert f"{freed} would be freed" in shown.out
         done = await jam("checkpoint", "rm", "--room", ref, "--confirm", plan.digest)
-        assert (done.status, done.out) == (Exit.OK, f"{len(rows) - 1} removed, {plan.evidence.bytes_freed} bytes freed\n")
+        assert (done.status, done.out) == (Exit.OK, f"{len(rows) - 1} removed, {freed} freed\n")
         assert before - _size(packs) == plan.evidence.bytes_freed
         assert (await client.verify_checkpoint(str(rows[0].id))).sound
         gone = await jam("checkpoint", "verify", str(rows[1].id))

@@ -12,7 +12,7 @@ from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption
 from jamcore.cli.removal import host_of_removed, is_gone, of_room, oldest, show_plan
-from jamcore.cli.words import quoted
+from jamcore.cli.words import exact_size, quoted
 from jamcore.domain.errors import InvalidInputError, JamError
 from jamcore.domain.retention import (
     REMOVED_TOGETHER,
@@ -99,7 +99,7 @@ async def _remove(session: Session, request: RemovalRequest) -> Exit:
     if output.json:
         output.document(done)
     else:
-        output.line(f"{len(done.checkpoints)} removed, {done.bytes_freed} bytes freed")
+        output.line(f"{len(done.checkpoints)} removed, {exact_size(done.bytes_freed)} freed")
     return Exit.OK
 
 

@@ -11,6 +11,7 @@ from jamcore.cli.confirming import digest_of
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, ExportArgument, JsonOption
+from jamcore.cli.words import exact_size
 from jamcore.domain.export_deletions import ExportDeletionRequest
 
 
@@ -28,7 +29,8 @@ def command(
     """Show what deleting an export would take away, or delete it on your word.
 
     Without `--confirm` nothing is changed; a plan that something stands against ends with the status of a refusal. Only exports of archived
-    workspaces go. The only sound one of a workspace goes with `--lose-workspace` alone. The record of the export stays.
+    workspaces go. The only sound one of a workspace goes with `--lose-workspace` alone. The record of the export stays. What is freed is
+    what the export takes on the disk, as `du` counts it; other exports are shown with the sum of their files' sizes.
     """
 
     async def work(session: Session) -> Exit:
@@ -47,7 +49,7 @@ def command(
         if output.json:
             output.document(done)
         else:
-            output.line(f"Export {done.export_id}: deleted, {done.bytes_freed} bytes freed")
+            output.line(f"Export {done.export_id}: deleted, {exact_size(done.bytes_freed)} freed")
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory)

@@ -32,7 +32,8 @@ def command(
     Without `--confirm` nothing is changed: what would go, item by item in bytes, what stays, and everything that stands against it; such a
     plan ends with the status of a refusal. With `--confirm`, if all is still exactly what the plan showed, the sandbox goes first, once it
     is proven to be Jam's, then its directory with workspaces, provider state and checkpoints. Exports, change requests and all rows stay.
-    What is cut short goes on when the daemon starts.
+    What is cut short goes on when the daemon starts. What is freed is what it takes on the disk, as `du` counts it: blocks, and nothing
+    for a file that has names elsewhere too. Exports are shown with the sum of their files' sizes.
     """
 
     async def work(session: Session) -> Exit:

@@ -11,7 +11,7 @@ from jamcore.cli.confirming import digest_of
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
-from jamcore.cli.words import quoted, size_word
+from jamcore.cli.words import exact_size, quoted
 from jamcore.domain.keeping import ArchiveQuestion, ArchiveRequest, ArchiveResult
 from jamcore.domain.operations import ExportRetention
 
@@ -81,8 +81,9 @@ async def _archive(session: Session, room: str, request: ArchiveRequest) -> Exit
 
 def _show(session: Session, room: str, done: ArchiveResult) -> None:
     output = session.output
-    output.line(f"Archived: {size_word(done.bytes_removed)} are in export {done.export.id}, which was read whole", "green")
+    held = f"{done.files} files, {exact_size(done.bytes_removed)}"
+    output.line(f"Archived: {held}, are in export {done.export.id}, which was read whole", "green")
     if done.exports_removed:
         freed = sum(each.bytes_total for each in done.exports_removed)
-        output.line(f"{len(done.exports_removed)} older exports were removed, {freed} bytes")
+        output.line(f"{len(done.exports_removed)} older exports were removed, {exact_size(freed)}")
     output.note(f"Bring the files back: jam workspace restore {quoted(room)}")

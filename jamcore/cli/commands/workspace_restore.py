@@ -9,7 +9,7 @@ import typer
 from jamcore.cli.exits import Exit
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
-from jamcore.cli.words import quoted, size_word
+from jamcore.cli.words import exact_size, quoted
 from jamcore.domain.keeping import RestoreRequest
 
 
@@ -34,7 +34,7 @@ def command(
         if output.json:
             output.document(done)
             return Exit.OK
-        output.line(f"Back: {done.files} files, {size_word(done.bytes_total)}, from export {done.export_id}", "green")
+        output.line(f"Back: {done.files} files, {exact_size(done.bytes_total)}, from export {done.export_id}", "green")
         output.line(done.checkpoint[:1].upper() + done.checkpoint[1:])
         output.note(f"Go on: jam room resume {quoted(room)}")
         return Exit.OK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jamcore.domain.exports import Listed, TreeTotals
 from jamcore.domain.keeping import (
     ArchiveEvidence,
     ArchivePlan,
@@ -42,11 +43,14 @@ class FakeArchives(Part):
         standing = evidence.inspection.standing(question.overrides)
         stay = () if question.retention is ExportRetention.KEEP_LATEST else self._exports(room)
         refused = ("deep: it is too deep",) if room.room.name.startswith("deep") and not question.leave_out else ()
+        piped = room.room.name.startswith("piped")
         hindered = room.live or standing or refused
         return ArchivePlan(
             evidence=evidence,
             standing=standing,
             live=room.live,
+            holds=TreeTotals(files=3, bytes_total=4096),
+            left_out=Listed(total=21, first=tuple(f"pipe {each} \x1b[2J: a FIFO" for each in range(21))) if piped else Listed(),
             not_exportable=refused,
             exports_that_stay=stay,
             digest="" if hindered else evidence.content_digest(),
@@ -67,6 +71,7 @@ class FakeArchives(Part):
             room=room.room.name,
             workspace_id=room.workspace.id,
             export=self.fake.exports[request.id],
+            files=3,
             bytes_removed=evidence.inspection.losses.bytes,
             exports_removed=evidence.exports_that_go,
         )

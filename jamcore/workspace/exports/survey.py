@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from jamcore.domain import limits
-from jamcore.domain.exports import ExportedKind, ExportRefusedError, Listed, TreeChangedError, TreeTotals
+from jamcore.domain.exports import ExportedKind, ExportRefusedError, Listed, NotLeftOutError, TreeChangedError, TreeTotals
 from jamcore.system.tree_calls import TreeCalls
 from jamcore.system.trees import Names, owned, shown
 
@@ -21,6 +21,7 @@ MODES = 0o1777
 """Mode bits that are kept. Set-id bits never are (SEC-1)."""
 SET_ID = stat.S_ISUID | stat.S_ISGID
 
+ON_REQUEST = "left out on request"
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
 _LEFT_OUT: Mapping[int, str] = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
 _REFUSED: Mapping[int, str] = {stat.S_IFBLK: "it is a block device", stat.S_IFCHR: "it is a character device"}
@@ -89,10 +90,14 @@ class Named:
 
 @dataclass(slots=True)
 class Survey:
-    """A whole tree: every name after its directory, in the byte order of the names of each directory."""
+    """A whole tree: every name after its directory, in the byte order of the names of each directory.
+
+    ``not_there`` are the names that were to be passed over and are not in it.
+    """
 
     items: list[Item] = field(default_factory=list)
     refused: Named = field(default_factory=Named)
+    not_there: tuple[Names, ...] = ()
 
     def require_exportable(self) -> None:
         """Raise unless all of it can be exported.
@@ -102,6 +107,15 @@ class Survey:
         """
         if self.refused.total:
             raise ExportRefusedError(total=self.refused.total, named=tuple(self.refused.first))
+
+    def require_left_out(self) -> None:
+        """Raise unless everything that was to be left out is there: who misspells a name would lose, or keep, something else.
+
+        Raises:
+            NotLeftOutError: Names what is not.
+        """
+        if self.not_there:
+            raise NotLeftOutError(named=tuple(map(shown, self.not_there)))
 
     def totals(self) -> TreeTotals:
         """Count what is in it."""
@@ -154,11 +168,19 @@ def survey(
         OSError: The machine failed.
     """
     found = Survey()
+    walk = _Walk(found, calls, bounds or Bounds(), leave_out, alive)
     try:
-        _Walk(found, calls, bounds or Bounds(), leave_out, alive).run(root)
+        walk.run(root)
     except _FullError as error:
         found.refused.add(error.path, error.reason)
+    else:
+        found.not_there = tuple(sorted(path for path in leave_out - walk.passed_over if not _within(path, leave_out)))
     return found
+
+
+def _within(path: Names, others: AbstractSet[Names]) -> bool:
+    """Say whether a directory above a path is one of others."""
+    return any(path[:length] in others for length in range(1, len(path)))
 
 
 @dataclass
@@ -175,6 +197,7 @@ class _Walk:
         self._calls = calls
         self._bounds = bounds
         self._leave_out = leave_out
+        self.passed_over: set[Names] = set()
         self._alive = alive
         self._bytes = self._text = 0
         self._device = -1
@@ -200,7 +223,8 @@ class _Walk:
     def _name(self, parent: int, path: Names, status: os.stat_result) -> None:
         form = stat.S_IFMT(status.st_mode)
         if path in self._leave_out:
-            self._take(path, ExportedKind.LEFT_OUT, status, why="left out on request")
+            self.passed_over.add(path)
+            self._take(path, ExportedKind.LEFT_OUT, status, why=ON_REQUEST)
         elif form in _LEFT_OUT:
             self._take(path, ExportedKind.LEFT_OUT, status, why=_LEFT_OUT[form])
         elif reason := self._hindrance(parent, path, status):

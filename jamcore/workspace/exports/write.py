@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
+from uuid import UUID
 
 from jamcore.domain import layout
 from jamcore.domain.checkpoint_exports import CheckpointSummary, unspelled
@@ -98,6 +99,7 @@ class ExportWriter:
             ConflictError: An export with this id is there and is of something else.
             ExportDamagedError: It is there and not whole.
             ExportRefusedError: Something cannot be exported exactly.
+            NotLeftOutError: What was to be left out is not there.
             TreeChangedError: The workspace changed while it was copied.
             JamError: What ``checkpoint`` raises.
             OSError: The machine failed. Whatever is raised, nothing is published.
@@ -113,10 +115,22 @@ class ExportWriter:
             self._files.rename(partial, target)
         except BaseException:
             with suppress(OSError):  # the next attempt removes what is left of this one
-                self._files.remove_tree(partial)
+                self.withdraw(request.export_id)
             raise
         self._reach("export.published")
         return Verified(manifest, sha256(manifest.file_bytes()))
+
+    def withdraw(self, export: UUID) -> None:
+        """Remove an export that nobody keeps a record of, whether it got its name or not; that it is gone is fine.
+
+        Raises:
+            OSError: The machine failed; what is left of it has a name that the next start removes.
+        """
+        target = self._app / layout.export_root(export)
+        partial = target.with_name(f".{target.name}.partial")
+        if os.path.lexists(target):
+            self._files.rename(target, partial)
+        self._files.remove_tree(partial)
 
     def _again(self, request: ExportRequest, target: Path, alive: Callable[[], None]) -> Verified:
         with owned(open_root(target)) as root:
@@ -131,6 +145,7 @@ class ExportWriter:
         with opened_below(self._app, source, self._calls) as tree:
             leave_out = frozenset(tuple(unspelled(path).split(b"/")) for path in request.leave_out)
             before = survey(tree, self._calls, leave_out=leave_out, alive=alive)
+            before.require_left_out()
             before.require_exportable()
             self._calls.pass_tick()
             self._files.make_private(partial)

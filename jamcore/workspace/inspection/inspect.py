@@ -16,9 +16,10 @@ import anyio
 from anyio import from_thread, to_thread
 
 from jamcore.domain.errors import JamError
-from jamcore.domain.limits import READ_TIMEOUT_S
+from jamcore.domain.limits import INSPECTION_SHOWN, READ_TIMEOUT_S
 from jamcore.domain.removal import RemovalBlocker, RemovalInspection, RemovalReason, RepositoryForm, RepositoryState
 from jamcore.system.clock import Clock
+from jamcore.system.usage import mounts_below
 from jamcore.workspace.inspection.findings import Findings, conclude
 from jamcore.workspace.inspection.pairing import pair
 from jamcore.workspace.inspection.repository import RepositoryLook, Surroundings
@@ -103,6 +104,7 @@ class Inspector:
     async def _look(self, tree: Path, guest_path: str, kept: tuple[str, ...], found: Findings) -> None:
         try:
             root = await to_thread.run_sync(_resolved, tree)
+            found.blockers += await to_thread.run_sync(_mounted, root)
             seen = await to_thread.run_sync(self._survey, root, abandon_on_cancel=True)
         except OSError as error:
             found.blockers.append(
@@ -151,6 +153,14 @@ def _words(errors: BaseExceptionGroup[OSError]) -> str:
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]
     return getattr(first, "strerror", None) or "the machine failed"
+
+
+def _mounted(root: Path) -> list[RemovalBlocker]:
+    """Return what is mounted in the tree: a walk does not see a directory that is bound there from the same file system."""
+    places = [shown_place(os.path.relpath(os.fsencode(place), os.fsencode(root))) for place in mounts_below(root)]
+    more = len(places) - INSPECTION_SHOWN
+    words = f"something is mounted there, and at {more} more places" if more > 0 else "something is mounted there"
+    return [RemovalBlocker(reason=RemovalReason.MOUNTED, path=place, detail=words) for place in places[:INSPECTION_SHOWN]]
 
 
 def _resolved(tree: Path) -> Path:

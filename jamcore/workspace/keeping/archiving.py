@@ -41,7 +41,8 @@ class ArchiveIntent(ExportPart):
         confirmed: Digest of the evidence that a person saw.
         inspected: Digest of the look at the work tree that was made when the room had been stopped.
         exports_that_go: Older exports that go, as confirmed.
-        bytes_removed: How much the work tree held.
+        files_removed: How many files the work tree held, git's own among them and what is left out not.
+        bytes_removed: How much these held.
     """
 
     retention: ExportRetention
@@ -50,14 +51,16 @@ class ArchiveIntent(ExportPart):
     confirmed: str
     inspected: str | None = None
     exports_that_go: tuple[UUID, ...] = ()
+    files_removed: int = 0
     bytes_removed: int = 0
 
 
 class Seen(Record):
-    """What a look at the work tree gave: its digest, the older exports that go, and how much the tree holds."""
+    """What a look at the work tree gave: its digest, the older exports that go, and what the tree holds for an export."""
 
     inspected: str
     exports_that_go: tuple[UUID, ...]
+    files_removed: int
     bytes_removed: int
 
 

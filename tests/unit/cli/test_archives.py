@@ -28,15 +28,16 @@ def test_the_plan_says_what_goes_and_what_stays_and_its_digest_confirms(jam: Jam
     plan = jam("workspace", "archive", room, "--retention", "keep-latest", "--json").json
     shown = jam("workspace", "archive", room, "--retention", "keep-latest")
     assert shown.status == Exit.OK
-    assert "the room's files: 3 files, 4.0 KiB (4096 bytes), and what git keeps of them" in shown.out
-    assert f"the older export {older[:13]}: 4096 bytes" in shown.out
+    assert "the room's files: 3 files, 4.0 KiB (4096 bytes)\n" in shown.out
+    assert f"the older export {older[:13]}: 4.0 KiB (4096 bytes)" in shown.out
     assert f"jam workspace archive {room} --retention keep-latest --confirm {plan['digest']}" in shown.err
     kept = jam("workspace", "archive", room)
-    assert f"  the export {older[:13]}: 4096 bytes\n" in kept.out.partition("Stays:")[2]
+    assert f"  the export {older[:13]}: 4.0 KiB (4096 bytes)\n" in kept.out.partition("Stays:")[2]
     assert jam("workspace", "archive", room, "--confirm", plan["digest"]).status == Exit.REFUSED, "it was for keep-latest"
     done = jam("workspace", "archive", room, "--retention", "keep-latest", "--confirm", plan["digest"])
     assert done.status == Exit.OK
-    assert "1 older exports were removed, 4096 bytes" in done.out
+    assert "Archived: 3 files, 4.0 KiB (4096 bytes), are in export" in done.out
+    assert "1 older exports were removed, 4.0 KiB (4096 bytes)" in done.out
     assert f"jam workspace restore {room}" in done.err
 
 
@@ -55,6 +56,7 @@ def test_an_archived_room_says_so_and_comes_back(jam: Jam) -> None:
     assert jam("workspace", "restore", room, "--export", "ffffffff").status == Exit.REFUSED
     back = jam("workspace", "restore", room)
     assert back.status == Exit.OK
+    assert back.out.startswith("Back: 3 files, 4.0 KiB (4096 bytes), from export ")
     assert back.out.splitlines()[1] == "The conversation comes back from generation 2, which is still there"
     assert f"jam room resume {room}" in back.err
     assert jam("workspace", "restore", room).status == Exit.REFUSED
@@ -88,6 +90,17 @@ def test_what_has_to_end_first_is_said(jam: Jam) -> None:
     left = jam("workspace", "archive", room, "--leave-out", "deep")
     assert (left.status, "for good, and in no export: deep" in left.out) == (Exit.OK, True)
     assert "--leave-out deep --confirm" in left.err
+
+
+@pytest.mark.guarantee("WS-13", "SEC-3")
+def test_what_no_export_holds_is_told_before_it_is_confirmed(jam: Jam) -> None:
+    """Sockets and FIFOs by their paths, escaped, the first of many; the plan is confirmed all the same."""
+    shown = jam("workspace", "archive", parked(jam, "piped"))
+    assert shown.status == Exit.OK
+    assert "  for good, and in no export: pipe 0 \\x1b[2J: a FIFO\n" in shown.out
+    assert "pipe 19" in shown.out
+    assert "pipe 20" not in shown.out
+    assert "  for good, and in no export: 1 more sockets and FIFOs\n" in shown.out
 
 
 @pytest.mark.parametrize(

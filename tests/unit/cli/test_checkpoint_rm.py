@@ -27,12 +27,12 @@ def test_the_plan_is_shown_and_its_digest_confirms(jam: Jam) -> None:
     assert plan["evidence"]["bytes_freed"] == 8192
     shown = jam("checkpoint", "rm", "0123abcd", "0123abce")
     assert shown.status == Exit.OK
-    assert "8192 bytes would be freed; 2048 stay" in shown.out
-    assert "2048 bytes that others need are copied first" in shown.out
+    assert "8.0 KiB (8192 bytes) would be freed; 2.0 KiB (2048 bytes) stay" in shown.out
+    assert "2.0 KiB (2048 bytes) that others need are copied first" in shown.out
     assert "FREES leaves the disk" in shown.err
     assert f"jam checkpoint rm 0123abcd 0123abce --confirm {plan['digest']}" in shown.err
     done = jam("checkpoint", "rm", "0123abcd", "0123abce", "--confirm", plan["digest"])
-    assert (done.status, done.out) == (Exit.OK, "2 removed, 8192 bytes freed\n")
+    assert (done.status, done.out) == (Exit.OK, "2 removed, 8.0 KiB (8192 bytes) freed\n")
     assert jam("checkpoint", "rm", "0123abcd", "0123abce", "--confirm", plan["digest"], "--json").json["bytes_freed"] == 8192
 
 

@@ -26,14 +26,18 @@ def test_a_clean_up_is_shown_item_by_item_and_then_done(jam: Jam, room: str) -> 
     plan = jam("host", "cleanup", room, "--plan")
     assert plan.status == Exit.OK
     assert "guest disk\t4096\t3\truntime-hosts/" in plan.out
-    assert "4096 bytes would be freed" in plan.out
+    assert "4.0 KiB (4096 bytes) would be freed" in plan.out
     assert "1 change requests, and all rows" in plan.out
     digest = jam("host", "cleanup", room, "--json").json["digest"]
     assert f"jam host cleanup {room} --confirm {digest}" in plan.err
     assert jam("host", "cleanup", room, "--confirm", "0" * 64).status == Exit.REFUSED
     assert jam("host", "cleanup", room, "--plan", "--confirm", digest).status == Exit.REFUSED
     done = jam("host", "cleanup", room, "--confirm", digest)
-    assert (done.status, "4096 bytes freed" in done.out, "1 exports stay, 2048 bytes" in done.out) == (Exit.OK, True, True)
+    assert (done.status, "4.0 KiB (4096 bytes) freed" in done.out, "1 exports stay, 2.0 KiB (2048 bytes)" in done.out) == (
+        Exit.OK,
+        True,
+        True,
+    )
     assert f"jam export ls {room}" in done.err
 
 
@@ -70,13 +74,14 @@ def test_the_last_export_is_deleted_with_a_word_of_its_own(jam: Jam, room: str) 
     """The loss is shown in capitals, and the command names the word; without it nothing goes."""
     export = jam("export", "new", room, "--json").json["export"]["id"]
     plan = jam("export", "rm", export)
+    assert "frees\t8.0 KiB (8192 bytes)\n" in plan.out
     assert (plan.status, "THEY ARE LOST WITH IT" in plan.out) == (Exit.OK, True)
     digest = jam("export", "rm", export, "--json").json["digest"]
     assert f"jam export rm {export} --confirm {digest} --lose-workspace" in plan.err
     refused = jam("export", "rm", export, "--confirm", digest)
     assert (refused.status, "export.last_of_workspace" in refused.err) == (Exit.REFUSED, True)
     done = jam("export", "rm", export, "--confirm", digest, "--lose-workspace")
-    assert (done.status, done.out) == (Exit.OK, f"Export {export}: deleted, 8192 bytes freed\n")
+    assert (done.status, done.out) == (Exit.OK, f"Export {export}: deleted, 8.0 KiB (8192 bytes) freed\n")
 
 
 @pytest.mark.guarantee("WS-8")

@@ -31,6 +31,7 @@ def test_one_that_needs_a_person_says_why_and_is_not_well(jam: Jam) -> None:
     assert done.status == Exit.NOT_WELL
     assert "Wrong: the host's manifest cannot be read as one\n" in done.out
     assert "  \\x1b[2Jno manifest\n" in done.out
+    assert "an archive\tcannot be confirmed: the operation above has not ended\n" in done.out
     assert "not ended\tpush (unknown to this Jam) (c0000000" in done.out
     assert "Stands against its removal: uncommitted: src\\x1b[2J: 1 path differs\n" in done.out
     assert "Next: jam workspace recover 'bad one' retry\n" in done.err

@@ -19,9 +19,11 @@ from jamcore.daemon.archive_sources import ArchiveMaking
 from jamcore.daemon.restores import Restores
 from jamcore.daemon.services import Services
 from jamcore.domain import layout
-from jamcore.domain.keeping import ArchiveQuestion, ArchiveRequest, RestoreRequest, RoomExportRequest
+from jamcore.domain.errors import JamError
+from jamcore.domain.exports import Listed
+from jamcore.domain.keeping import ArchiveQuestion, ArchiveRequest, OtherPlanError, RestoreRequest, RoomExportRequest
 from jamcore.domain.operations import ExportRetention
-from jamcore.domain.removal import RemovalOverride
+from jamcore.domain.removal import RemovalOverride, RemovalReason
 from jamcore.domain.resets import StartFreshRequest
 from jamcore.domain.sessions import HostState, WorkspaceState
 from jamcore.system.clock import SystemClock
@@ -34,6 +36,9 @@ from jamcore.workspace.keeping.restoring import RestoreIntent
 from tests.unit.daemon.clearing import archive, confirmed, look
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged]
+
+OUTSIDE = (RemovalOverride(reason=RemovalReason.OUTSIDE, path="."),)
+"""The word on a file of no repository, which the subject has."""
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +110,87 @@ async def test_what_is_mounted_in_the_tree_keeps_it(world: World, monkeypatch: p
         with refused("storage.failed"):
             await archive(services, SUBJECT)
     assert tree.is_dir()
+
+
+@pytest.mark.guarantee("WS-13", "WS-16")
+async def test_what_is_mounted_is_in_the_plan_and_in_nobodys_power(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is exported, by its path, and no override reaches it."""
+    monkeypatch.setattr("jamcore.workspace.inspection.inspect.mounts_below", lambda path: (f"{path}/bound",))
+    async with living(world) as services:
+        word = RemovalOverride(reason=RemovalReason.MOUNTED, path="bound")
+        plan = await services.archives.plan(SUBJECT, ArchiveQuestion(overrides=(word,)))
+        assert plan.digest == ""
+        assert (RemovalReason.MOUNTED, "bound") in {(each.reason, each.path) for each in plan.standing}
+        request = ArchiveRequest(id=new_id(), overrides=(word, *OUTSIDE), confirmed=plan.evidence.content_digest())
+        with refused("workspace.removal_blocked"):
+            await services.archives.archive(SUBJECT, request)
+        assert await services.exports.list(SUBJECT) == ()
+    assert world.work().is_dir()
+
+
+@pytest.mark.guarantee("WS-10", "WS-16")
+async def test_an_option_that_names_nothing_is_refused_by_that_name(world: World) -> None:
+    """A misspelled path would be exported after all, and a useless override is nobody's word on anything; what was found is said."""
+    async with living(world) as services:
+        seen = (await services.archives.plan(SUBJECT, ArchiveQuestion())).evidence.content_digest()
+        for named, code in (
+            ({"leave_out": ("nowhere", "work.txt")}, "export.not_left_out"),
+            ({"leave_out": ("nowhere",), "overrides": OUTSIDE}, "export.not_left_out"),
+            ({"overrides": (*OUTSIDE, RemovalOverride(reason=RemovalReason.UNPUSHED, path="x"))}, "workspace.nothing_to_override"),
+        ):
+            with pytest.raises(JamError) as raised:
+                await services.archives.plan(SUBJECT, ArchiveQuestion.model_validate(named))
+            assert raised.value.code == code
+            if code == "export.not_left_out":
+                assert raised.value.context()["named"] == "nowhere"
+            else:
+                assert (raised.value.context()["named"], raised.value.context()["found"]) == ("unpushed:x", "outside:.")
+        with refused("export.not_left_out"):
+            await services.exports.new(SUBJECT, RoomExportRequest(id=new_id(), leave_out=("nowhere",)))
+        useless = RemovalOverride(reason=RemovalReason.STASHED, path=".")
+        with refused("workspace.nothing_to_override"):
+            await services.archives.archive(SUBJECT, ArchiveRequest(id=new_id(), overrides=(*OUTSIDE, useless), confirmed=seen))
+        assert await services.exports.list(SUBJECT) == ()
+        (world.work() / "build").mkdir()
+        (world.work() / "build" / "lost").write_text("x")
+        below = ArchiveQuestion(leave_out=("build", "build/nowhere"), overrides=OUTSIDE)
+        assert (await services.archives.plan(SUBJECT, below)).digest, "what lies in what is left out is left out too"
+    assert world.work().is_dir()
+
+
+@pytest.mark.guarantee("WS-10")
+@pytest.mark.parametrize("planned", [{"retention": ExportRetention.KEEP_LATEST}, {"leave_out": ()}])
+async def test_the_digest_of_a_plan_with_other_options_is_called_that(world: World, planned: dict[str, object]) -> None:
+    """Nothing has changed, so nobody is told that it has; after a change it is what that was."""
+    async with living(world) as services:
+        await services.exports.new(SUBJECT, RoomExportRequest(id=new_id()))
+        asked = ArchiveQuestion(overrides=OUTSIDE, leave_out=("work.txt",) if "leave_out" in planned else ())
+        plan = await services.archives.plan(SUBJECT, asked.model_copy(update=planned))
+        words = asked.model_dump() | {"confirmed": plan.digest}
+        with pytest.raises(OtherPlanError) as raised:
+            await services.archives.archive(SUBJECT, ArchiveRequest(id=new_id(), **words))
+        assert raised.value.planned == plan.evidence.options() != raised.value.asked
+        (world.work() / "more").write_text("x")
+        with refused("workspace.removal_evidence_changed"):
+            await services.archives.archive(SUBJECT, ArchiveRequest(id=new_id(), **words))
+
+
+@pytest.mark.guarantee("WS-6", "WS-13", "WS-16")
+async def test_the_plan_the_archive_and_the_restore_count_the_same(world: World) -> None:
+    """Git's own files among them; what no export holds is named before anybody confirms that it goes."""
+    tree = world.work()
+    await anyio.run_process(["git", "init", "-q", str(tree)])
+    os.mkfifo(tree / "pipe")
+    async with living(world) as services:
+        seen = await services.archives.plan(SUBJECT, ArchiveQuestion())
+        assert seen.left_out == Listed(total=1, first=("pipe: a FIFO",))
+        assert seen.holds.files > seen.evidence.inspection.losses.files, "git has files of its own"
+        words = tuple(RemovalOverride(reason=each.reason, path=each.path) for each in seen.standing)
+        request = ArchiveRequest(id=new_id(), overrides=words, confirmed=seen.evidence.content_digest())
+        gone = await services.archives.archive(SUBJECT, request)
+        back = await services.restores.restore(SUBJECT, RestoreRequest(id=new_id()))
+    counted = {(seen.holds.files, seen.holds.bytes_total), (gone.files, gone.bytes_removed), (back.files, back.bytes_total)}
+    assert len(counted) == 1
 
 
 class Turned(SystemClock):

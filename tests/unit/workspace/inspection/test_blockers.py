@@ -128,7 +128,7 @@ async def test_force_overrides_what_it_names_alone(workspace: Workspace, checkou
 @pytest.mark.guarantee("WS-16")
 def test_what_a_person_can_end_is_never_forced() -> None:
     """Everything else may be: an agent must not be able to make a tree that stays for ever."""
-    assert {R.NO_TREE, R.IN_USE, R.USE_UNKNOWN} == NEVER_FORCED
+    assert {R.NO_TREE, R.MOUNTED, R.IN_USE, R.USE_UNKNOWN} == NEVER_FORCED
 
 
 @pytest.mark.guarantee("SEC-3", "WS-16")

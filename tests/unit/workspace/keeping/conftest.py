@@ -60,7 +60,7 @@ class World:
 
     async def inspect(self, intent: ArchiveIntent) -> Seen:
         self.call("inspect")
-        return Seen(inspected="a" * 64, exports_that_go=(OLDER,), bytes_removed=10)
+        return Seen(inspected="a" * 64, exports_that_go=(OLDER,), files_removed=1, bytes_removed=10)
 
     async def choose(self, part: ExportPart) -> Chosen:
         self.call("choose")
@@ -93,6 +93,9 @@ class World:
             created_at=AT,
             verified_at=AT,
         )
+
+    async def withdraw(self, part: ExportPart) -> None:
+        self.call("withdraw")
 
     async def require_export(self, intent: ArchiveIntent) -> None:
         self.call("read")
