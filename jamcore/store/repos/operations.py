@@ -8,14 +8,21 @@ from uuid import UUID
 from sqlalchemy import RowMapping, String, and_, bindparam, func, or_, select, type_coerce
 
 from jamcore.domain.operations import OPERATION, UNFINISHED, About, Operation, OperationEvent, OperationState
+from jamcore.store.errors import FencedError
 from jamcore.store.repos.base import Repository, read_row
 from jamcore.store.repos.rooms import find_by_ref
+from jamcore.store.tables.hosts import HOSTS, WORKSPACES
 from jamcore.store.tables.operations import OPERATION_EVENTS, OPERATIONS
 
 _ABOUT = tuple(About.model_fields)
 _UNFINISHED = OPERATIONS.c.state.in_([state.value for state in UNFINISHED])
 _LAST = select(func.coalesce(func.max(OPERATION_EVENTS.c.seq), 0)).where(OPERATION_EVENTS.c.operation_id == bindparam("operation"))
 """Made once: every boundary of every step asks for it."""
+_HOST_OF_WORKSPACE = select(WORKSPACES.c.host_id).where(WORKSPACES.c.id == bindparam("workspace")).scalar_subquery()
+_OWNERS = select(HOSTS.c.id, HOSTS.c.daemon_id, HOSTS.c.fence_epoch).where(
+    or_(HOSTS.c.id == bindparam("host"), HOSTS.c.id == _HOST_OF_WORKSPACE)
+)
+"""Whose the host is that an operation is about, by itself or by its workspace."""
 FAILED_STEP = "failed"
 """The phase of a boundary at which a step failed."""
 
@@ -43,9 +50,12 @@ class Operations(Repository):
 
         Raises:
             ConflictError: The id was used for something else (WS-11), or another operation of the workspace has not ended.
+            FencedError: The host that it is about is another daemon's, in whose app directory its files lie.
             IllegalTransitionError: An end state.
         """
         known = self._by_id(identifier)
+        if known is None:
+            self._require_our_host(about)
         if known is None and state not in UNFINISHED:
             OPERATION.require(state, state, ref=str(identifier))
         asked = about.model_dump() | {"retention": about.retention.value if about.retention else None}
@@ -66,6 +76,14 @@ class Operations(Repository):
         if new:
             self._append(identifier, state)
         return self.get(identifier)
+
+    def _require_our_host(self, about: About) -> None:
+        if about.host_id is None and about.workspace_id is None:
+            return
+        fence = self._context.fence
+        for host in self._connection.execute(_OWNERS, {"host": about.host_id, "workspace": about.workspace_id}):
+            if (host.daemon_id, host.fence_epoch) != (fence.daemon_id, fence.epoch):
+                raise FencedError(kind="host", ref=str(host.id))
 
     def get(self, identifier: UUID) -> Operation:
         """Return an operation."""

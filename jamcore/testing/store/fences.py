@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
+from uuid import UUID
 
 import pytest
 
@@ -86,7 +88,7 @@ class FenceTests(StoreTests):
 
     @pytest.mark.guarantee("SHARE-1")
     async def test_two_daemons_with_one_database_keep_to_their_own(self, open_life: OpenLife, make: Records) -> None:
-        """A daemon cannot move another's host, hold a lease on it or finish its operation, while its own go on."""
+        """A daemon cannot move another's host, hold a lease on it, begin an operation on it or finish one, while its own go on."""
         async with open_life() as one, open_life(daemon_id=OTHER) as two:
             theirs = await one.transact(lambda repos: make.seed(repos, "one"))
             ours = await two.transact(lambda repos: make.seed(repos, "two"))
@@ -99,6 +101,9 @@ class FenceTests(StoreTests):
                 await two.transact(lambda repos: repos.operations.end(operation.id, OperationState.FAILED, "interrupted"))
             with pytest.raises(FencedError):
                 await two.transact(lambda repos: repos.operations.note(operation.id, "layout", "intended", "{}"))
+            for about in (About(workspace_id=theirs.workspace.id), About(host_id=theirs.host.id)):
+                with pytest.raises(FencedError):
+                    await two.transact(partial(_begin, make.ids.uuid(), about))
             assert await two.read(lambda repos: repos.operations.running()) == ()
             await two.transact(lambda repos: repos.hosts.move(ours.host.id, HostState.ACTIVE))
             await one.transact(lambda repos: repos.hosts.move(theirs.host.id, HostState.ACTIVE))
@@ -133,3 +138,7 @@ class FenceTests(StoreTests):
             await two.transact(lambda repos: repos.runs.insert(make.run(ours.room)))
             assert await one.read(lambda repos: repos.runs.unfinished_rooms()) == (theirs.room.id,)
             assert await two.read(lambda repos: repos.runs.unfinished_rooms()) == (ours.room.id,)
+
+
+def _begin(identifier: UUID, about: About, repos: Repos) -> object:
+    return repos.operations.begin(identifier, "export", "{}", about)
