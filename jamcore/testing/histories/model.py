@@ -16,7 +16,7 @@ Tree = dict[str, bytes]
 class KnownRoom:
     """One room: what its work tree holds, what was said in its conversation, and where it stands.
 
-    ``named`` is what its files are told apart by; ``host`` its sandbox's state.
+    ``host`` is its sandbox's state. ``begun``: how many times it began afresh, each time in another workspace.
     """
 
     name: str
@@ -25,6 +25,7 @@ class KnownRoom:
     live: bool = False
     workspace: WorkspaceState = WorkspaceState.READY
     host: HostState = HostState.PARKED
+    begun: int = 0
 
     @property
     def archived(self) -> bool:
@@ -46,7 +47,7 @@ class KnownRoom:
 class KnownExport:
     """One export: what it holds, and of which room it is; ``None`` for one from elsewhere that became none.
 
-    ``former``: the room has begun afresh in another sandbox since, and the export is of the one before.
+    ``begun``: which of the room's workspaces it is of, by how many times the room had begun afresh.
     """
 
     id: UUID
@@ -55,7 +56,7 @@ class KnownExport:
     said: tuple[str, ...]
     state: ExportState = ExportState.PUBLISHED
     elsewhere: bool = False
-    former: bool = False
+    begun: int = 0
 
     @property
     def there(self) -> bool:
@@ -72,7 +73,10 @@ class Model:
 
     def of_room(self, room: KnownRoom) -> list[KnownExport]:
         """Return the exports of a room's files that may be used, oldest first; one from elsewhere holds nothing of what is done here."""
-        mine = (each for each in self.exports.values() if each.room == room.name and not (each.elsewhere or each.former))
+        return self._of_workspace(room.name, room.begun)
+
+    def _of_workspace(self, room: str, begun: int) -> list[KnownExport]:
+        mine = (each for each in self.exports.values() if each.room == room and each.begun == begun and not each.elsewhere)
         return [each for each in mine if each.state is ExportState.PUBLISHED]
 
     # ------------------------------------------------------------------------------------------------------ what may be asked
@@ -93,12 +97,14 @@ class Model:
     def may_delete(self, export: KnownExport) -> bool:
         """A deletion of an export: it came from elsewhere, or nobody's live files are of it."""
         room = None if export.elsewhere or export.room is None else self.rooms[export.room]
-        return export.there and not export.former and (room is None or room.archived or room.removed)
+        return export.there and (room is None or room.begun != export.begun or room.archived or room.removed)
 
     def is_last(self, export: KnownExport) -> bool:
-        """Whether files are lost with an export: no other that may be used is of its room."""
-        of = None if export.elsewhere or export.room is None else self.rooms[export.room]
-        return of is not None and not [each for each in self.of_room(of) if each is not export]
+        """Whether files are lost with an export: no later one that may be used is of its workspace."""
+        if export.elsewhere or export.room is None:
+            return False
+        mine = self._of_workspace(export.room, export.begun)
+        return mine[-1:] in ([], [export])
 
     def may_begin_afresh(self, room: KnownRoom) -> bool:
         """A fresh start: nobody is there, and a conversation may be lost."""
@@ -117,7 +123,7 @@ class Model:
 
     def exported(self, identifier: UUID, room: KnownRoom) -> None:
         """There is an export of a room as it is."""
-        self.exports[identifier] = KnownExport(identifier, room.name, dict(room.files), tuple(room.said))
+        self.exports[identifier] = KnownExport(identifier, room.name, dict(room.files), tuple(room.said), begun=room.begun)
 
     def archived(self, identifier: UUID, room: KnownRoom, retention: ExportRetention) -> None:
         """A room's files are in an export alone; with one retention it is the only one that was made here."""
@@ -144,10 +150,12 @@ class Model:
         export.room = name
 
     def begun_afresh(self, room: KnownRoom) -> None:
-        """A room has its files in another sandbox, and a new conversation; its exports are of the one before."""
-        for export in self.exports.values():
-            export.former = export.former or export.room == room.name
-        room.said, room.live, room.host = [], True, HostState.ACTIVE
+        """A room has its files in another sandbox, and a new conversation; its exports are of the one before.
+
+        What stood against an archive is work that goes on.
+        """
+        room.begun += 1
+        room.said, room.live, room.host, room.workspace = [], True, HostState.ACTIVE, WorkspaceState.READY
 
     def cut(self) -> None:
         """The daemon has ended: no room is live."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
@@ -436,7 +436,8 @@ def _require_same(before: dict[str, str], after: dict[str, str]) -> None:
     assert before == after, sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
 
-def _run(first: tuple[Place, Model], *, histories: int, steps: int) -> None:
+def _run(first: tuple[Place, Model], *, histories: int, steps: int, shortest: bool = True) -> None:
+    """Play histories; with ``shortest`` a failing one is made as short as can be, which takes many more of them."""
     History.first = first
     checks = settings(
         max_examples=histories,
@@ -445,6 +446,8 @@ def _run(first: tuple[Place, Model], *, histories: int, steps: int) -> None:
         derandomize=True,
         database=None,
         suppress_health_check=list(HealthCheck),
+        phases=tuple(each for each in Phase if shortest or each is not Phase.shrink),
+        report_multiple_bugs=False,
     )
     run_state_machine_as_test(History, settings=checks)
 
@@ -474,11 +477,11 @@ def test_any_history_on_postgresql(directory: Path, postgres: PostgresServer) ->
 
 
 @GUARANTEES
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(900)
 @pytest.mark.slow
 @pytest.mark.needs("postgres")
 @pytest.mark.parametrize("on_server", [False, True], ids=["sqlite", "postgresql"])
 def test_many_histories(directory: Path, on_server: bool, request: pytest.FixtureRequest) -> None:
     """More of them, and longer ones."""
     with beginning(directory, request.getfixturevalue("postgres") if on_server else None) as first:
-        _run(first, histories=15, steps=30)
+        _run(first, histories=4 if on_server else 10, steps=30, shortest=False)
