@@ -9,18 +9,19 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from threading import Lock
-from typing import Any
+from threading import Lock, local
 from unittest import mock
 
 from sqlalchemy import Engine, event
 from sqlalchemy.engine.default import DefaultDialect
 
-STATEMENT, COMMIT = "statement", "commit"
+COMMIT, COMMIT_OF_READS = "commit", "commit of reads"
 _COUNTED: ContextVar[bool] = ContextVar("counted", default=False)
 NEVER = 0
+SHOWN = 100
+"""Characters of a statement that are kept."""
 
 
 class Fault(StrEnum):
@@ -46,21 +47,47 @@ _WORDS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of the store.
+
+    Attributes:
+        after: The boundary that was passed last.
+        what: The statement, or that a transaction is committed.
+    """
+
+    after: str
+    what: str
+
+    @property
+    def writes(self) -> bool:
+        """Whether it commits what was written."""
+        return self.what == COMMIT
+
+
 class StoreFaults:
-    """Notes the calls of a request, and fails one of them. Once begun it lasts as long as the process.
+    """Notes the calls that a request makes until its action has ended, and fails one of them. Once begun it lasts as long as the process.
+
+    Args:
+        kind: The action.
+        number: Which call fails, from 1.
+        fault: What it meets.
 
     Attributes:
         calls: What was called, in order.
-        struck: Whether the one that was to fail has been called.
+        struck: Whether the call that was to fail was made.
     """
 
-    def __init__(self, number: int = NEVER, fault: Fault = Fault.FULL) -> None:
-        self.calls: list[str] = []
+    def __init__(self, kind: str, number: int = NEVER, fault: Fault = Fault.FULL) -> None:
+        self.calls: list[Call] = []
         self.struck = False
+        self._last = f"{kind}.ended"
         self._number = number
         self._fault = fault
+        self._after = ""
         self._over = False
         self._lock = Lock()
+        self._here = local()
 
     def begin(self) -> None:
         """Listen to every database of SQLAlchemy's."""
@@ -68,19 +95,19 @@ class StoreFaults:
         event.listen(Engine, "do_executemany", self._execute)
         real = DefaultDialect.do_commit
 
-        def commit(dialect: DefaultDialect, connection: Any) -> None:
-            fault = self._call(COMMIT)
+        def commit(dialect: DefaultDialect, connection: object) -> None:
+            fault = self._called(COMMIT if getattr(self._here, "writes", False) else COMMIT_OF_READS)
             if fault is not None and fault is not Fault.LOST:
                 raise said(fault)
-            real(dialect, connection)
-            if fault is Fault.LOST:
+            real(dialect, connection)  # type: ignore[arg-type]
+            if fault is not None:
                 raise said(fault)
 
         mock.patch.object(DefaultDialect, "do_commit", commit).start()
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count what is called in here."""
+        """Count what is called in here, and what is begun in here calls."""
         token = _COUNTED.set(True)
         try:
             yield
@@ -89,24 +116,21 @@ class StoreFaults:
             _COUNTED.reset(token)
 
     def reach(self, point: str) -> None:
-        """See :meth:`jamcore.journal.points.CrashPoints.reach`: what follows an action in its request is not its own."""
-        self.calls.append(point)
-        if point == self.last:
-            self._over = True
+        """See :meth:`jamcore.journal.points.CrashPoints.reach`. What follows an action in its request is not its own."""
+        self._after = point
+        self._over |= point == self._last
 
-    def keep(self, to: Path) -> None:
-        """Write down what was called."""
-        to.write_text("\n".join(self.calls))
-
-    def _execute(self, _cursor: Any, statement: str, _parameters: Any, _context: Any) -> None:
-        if (fault := self._call(f"{STATEMENT} {' '.join(statement.split())[:120]}")) is not None:
+    def _execute(self, _cursor: object, statement: str, _parameters: object, _context: object) -> None:
+        if statement.startswith("BEGIN"):
+            self._here.writes = statement == "BEGIN IMMEDIATE"
+        if (fault := self._called(" ".join(statement.split())[:SHOWN])) is not None:
             raise said(fault)
 
-    def _call(self, what: str) -> Fault | None:
+    def _called(self, what: str) -> Fault | None:
         with self._lock:
-            if not _COUNTED.get() or self._over:
+            if self._over or not _COUNTED.get():
                 return None
-            self.calls.append(what)
+            self.calls.append(Call(self._after, what))
             due = len(self.calls) == self._number or (self.struck and self._fault is Fault.AWAY)
             self.struck |= due
             return self._fault if due else None
