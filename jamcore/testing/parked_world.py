@@ -193,12 +193,12 @@ def room_request(world: World, name: str, rooms: Rooms, identifier: UUID) -> Roo
     )
 
 
-async def make_world(world: World, rooms: Rooms = Rooms.MANAGED) -> None:
+async def make_world(world: World, rooms: Rooms = Rooms.MANAGED, **seams: Any) -> None:
     """Make the world: a plugin, a repository, and two rooms of a sort with turns that were captured, both parked."""
     for directory in (world.app, world.root / "home", world.root / "notes"):
         Files().make_private(directory)
     await _make_repository(world.repository)
-    async with living(world) as services:
+    async with living(world, **seams) as services:
         for name in (SUBJECT, SIBLING):
             if rooms is Rooms.DIRECT:
                 await _git(world.repository, "worktree", "add", "-q", "-b", name, str(world.in_place(name)))

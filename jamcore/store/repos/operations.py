@@ -50,12 +50,14 @@ class Operations(Repository):
 
         Raises:
             ConflictError: The id was used for something else (WS-11), or another operation of the workspace has not ended.
-            FencedError: The host that it is about is another daemon's, in whose app directory its files lie.
+            FencedError: It, or the host that it is about, is another daemon's, in whose app directory its files lie.
             IllegalTransitionError: An end state.
         """
         known = self._by_id(identifier)
         if known is None:
             self._require_our_host(about)
+        elif known["daemon_id"] != self._context.fence.daemon_id:
+            raise FencedError(kind=self.kind, ref=str(identifier))
         if known is None and state not in UNFINISHED:
             OPERATION.require(state, state, ref=str(identifier))
         asked = about.model_dump() | {"retention": about.retention.value if about.retention else None}

@@ -88,7 +88,7 @@ class FenceTests(StoreTests):
 
     @pytest.mark.guarantee("SHARE-1")
     async def test_two_daemons_with_one_database_keep_to_their_own(self, open_life: OpenLife, make: Records) -> None:
-        """A daemon cannot move another's host, hold a lease on it, begin an operation on it or finish one, while its own go on."""
+        """A daemon cannot move another's host, hold a lease on it, or begin, join or finish an operation on it, while its own go on."""
         async with open_life() as one, open_life(daemon_id=OTHER) as two:
             theirs = await one.transact(lambda repos: make.seed(repos, "one"))
             ours = await two.transact(lambda repos: make.seed(repos, "two"))
@@ -104,6 +104,8 @@ class FenceTests(StoreTests):
             for about in (About(workspace_id=theirs.workspace.id), About(host_id=theirs.host.id)):
                 with pytest.raises(FencedError):
                     await two.transact(partial(_begin, make.ids.uuid(), about))
+            with pytest.raises(FencedError):
+                await two.transact(lambda repos: make.operation(repos, theirs.workspace, identifier=operation.id))
             assert await two.read(lambda repos: repos.operations.running()) == ()
             await two.transact(lambda repos: repos.hosts.move(ours.host.id, HostState.ACTIVE))
             await one.transact(lambda repos: repos.hosts.move(theirs.host.id, HostState.ACTIVE))
