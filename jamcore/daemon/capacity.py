@@ -85,7 +85,7 @@ def _stored(now: datetime, repos: Repos) -> _Stored:
     for each in exports:
         if each.host_id is not None:
             sizes[each.host_id] = sizes.get(each.host_id, 0) + each.bytes_total
-    hosts = (host for host in repos.hosts.list() if host.state is not HostState.REMOVED)
+    hosts = (host for host in repos.hosts.own() if host.state is not HostState.REMOVED)
     return _Stored(tuple(_use(repos, host, sizes.get(host.id, 0), rooms, now) for host in hosts), exports, rooms)
 
 

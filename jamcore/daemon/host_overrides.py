@@ -122,12 +122,17 @@ class HostOverrides:
 
 
 def find_host(ref: str, repos: Repos) -> RuntimeHost:
-    """Find a host by its sandbox's name, its own id, or a room on it."""
+    """Find a host of this daemon by its sandbox's name, its own id, or a room on it.
+
+    Raises:
+        NotFoundError: There is none.
+        FencedError: It is another daemon's on the same database, whose engines alone can say what becomes of it.
+    """
     for host in repos.hosts.list():
         if ref in (host.sandbox, str(host.id)):
-            return host
+            return repos.hosts.require_own(host)
     session = repos.bindings.live_of_room(repos.rooms.find(ref).id).session_id
-    return repos.hosts.get(repos.sessions.get(session).host_id)
+    return repos.hosts.require_own(repos.hosts.get(repos.sessions.get(session).host_id))
 
 
 def _rooms(repos: Repos, host: UUID) -> tuple[UUID, ...]:

@@ -40,10 +40,13 @@ class SandboxInventory:
                 tasks.start_soon(self._ask, engine, inventories)
         # In this order, a sandbox that is made meanwhile is a stored one, never a stranger or an orphan.
         markers = await to_thread.run_sync(_markers, self._records)
-        hosts = await self._store.read(_stored)
-        rows, foreign = classify(Seen(hosts=hosts, markers=markers, inventories=inventories))
+        hosts, others = await self._store.read(lambda repos: (_stored(repos), repos.hosts.of_others()))
+        seen = Seen(hosts=hosts, markers=markers, inventories=inventories, others=others)
+        rows, foreign = classify(seen)
         unanswered = tuple(sorted({engine.name for engine in self._engines.all()} - inventories.keys()))
-        self._last = Reconciliation(at=self._clock.now(), sandboxes=rows, foreign=foreign, unanswered=unanswered)
+        self._last = Reconciliation(
+            at=self._clock.now(), sandboxes=rows, foreign=foreign, of_other_daemons=len(others), unanswered=unanswered
+        )
         return self._last
 
     async def after_start(self) -> None:
@@ -101,7 +104,7 @@ def _stored(repos: Repos) -> tuple[StoredHost, ...]:
             plan=_plan(host.plan_json),
             archived=host.state is HostState.ARCHIVED,
         )
-        for host in repos.hosts.list()
+        for host in repos.hosts.own()
         if host.state is not HostState.REMOVED
     )
 

@@ -10,7 +10,7 @@ from jamcore.domain.cells import Placement
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.keeping import ExportNotUsableError, RestoreRequest, WorkspaceNotArchivedError
 from jamcore.domain.kept_exports import ExportMaker, ExportState, KeptExport
-from jamcore.domain.sessions import HostState, WorkspaceState
+from jamcore.domain.sessions import WorkspaceState
 from jamcore.store import Repos
 from jamcore.workspace.keeping.restoring import KIND, RestoreIntent
 
@@ -30,6 +30,7 @@ def begun_restore(ref: str, request: RestoreRequest, repos: Repos) -> RestoreInt
         if (begun.kind, begun.session_id, begun.export_id) != (KIND, kept.session.id, asked):
             raise ConflictError(kind="operation", ref=str(known), problem="it was begun for something else")
         return RestoreIntent.model_validate_json(repos.operations.initial(known) or "")
+    require_there(repos, kept.host)
     if kept.workspace.state is not WorkspaceState.ARCHIVED:
         raise WorkspaceNotArchivedError(room=kept.room.name, state=kept.workspace.state)
     intent = RestoreIntent(
@@ -65,15 +66,14 @@ def usable_export(intent: RestoreIntent, kept: KeptRoom, repos: Repos) -> KeptEx
     """Return the export.
 
     Raises:
-        ExportNotUsableError: It is not this workspace's, or not there, or its host was removed.
+        ExportNotUsableError: It is not this workspace's, or not there.
+        HostRemovedError: The host was removed, and the room's place with it.
         ConflictError: Another Shared host of the agent lives.
         CleanupUnfinishedError: The host is on its way out: what came back would go with it.
     """
     export = repos.exports.get(intent.export_id)
     if problem := _unusable(export, kept):
         raise ExportNotUsableError(export=str(export.id), problem=problem)
-    if kept.host.state is HostState.REMOVED:
-        raise ExportNotUsableError(export=str(export.id), problem="the sandbox that it is of was removed, with its room's place")
     require_there(repos, kept.host)
     live = repos.hosts.live_shared(kept.agent.id) if kept.host.cell.placement is Placement.SHARED else None
     if live is not None and live.id != kept.host.id:

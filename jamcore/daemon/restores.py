@@ -81,6 +81,7 @@ class Restores:
         Raises:
             WorkspaceNotArchivedError: It is where it was.
             ExportNotUsableError: There is no export of it that can be brought back, or the named one is not of it.
+            HostRemovedError: The sandbox was removed, and the room's place with it.
             WorkspaceBusyError: Another operation of the workspace has not ended.
             ConflictError: Something is in its place, or another shared sandbox of the agent lives.
             ExportDamagedError: The export is damaged; nothing was changed.

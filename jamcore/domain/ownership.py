@@ -70,13 +70,15 @@ class ReconciledSandbox(Record):
 class Reconciliation(Record):
     """All sandboxes and markers of an app directory at one moment.
 
-    ``foreign`` counts sandboxes that Jam neither stored nor marked: they are never listed. Of an engine in ``unanswered`` nothing is said,
-    because what cannot be asked is not absent.
+    ``foreign`` counts sandboxes that Jam neither stored nor marked: they are never listed. ``of_other_daemons`` counts those that other
+    daemons on the same database stored, which these list. Of an engine in ``unanswered`` nothing is said, because what cannot be asked is
+    not absent.
     """
 
     at: datetime
     sandboxes: tuple[ReconciledSandbox, ...]
     foreign: int
+    of_other_daemons: int = 0
     unanswered: tuple[str, ...]
 
 

@@ -30,11 +30,15 @@ class StoredHost:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Everything that is classified: of an engine that did not answer there is no inventory."""
+    """Everything that is classified: of an engine that did not answer there is no inventory.
+
+    ``others`` are the names of sandboxes of other daemons on the same database: nothing is said of them here.
+    """
 
     hosts: tuple[StoredHost, ...]
     markers: Mapping[str, OwnerMarker | MarkerUnreadableError]
     inventories: Mapping[str, Inventory]
+    others: frozenset[str] = frozenset()
 
 
 def classify(seen: Seen) -> tuple[tuple[ReconciledSandbox, ...], int]:
@@ -42,7 +46,7 @@ def classify(seen: Seen) -> tuple[tuple[ReconciledSandbox, ...], int]:
 
     A host without a sandbox and without a marker was never created, or is being created, and gives no row. Pure.
     """
-    stored = {host.sandbox: host for host in seen.hosts}
+    stored = {host.sandbox for host in seen.hosts} | seen.others
     rows = [row for host in seen.hosts if (row := _of_host(host, seen)) is not None]
     rows += [_orphan(name, marker, seen) for name, marker in seen.markers.items() if name not in stored]
     foreign = sum(name not in stored and name not in seen.markers for inventory in seen.inventories.values() for name in inventory)

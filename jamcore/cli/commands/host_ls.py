@@ -26,6 +26,8 @@ def command(json: JsonOption = False, app_directory: DirectoryOption = None) -> 
         )
         if report.foreign:
             output.note(f"{report.foreign} more belong to somebody else; they are never listed or touched.")
+        if report.of_other_daemons:
+            output.note(f"{report.of_other_daemons} more are of other daemons on this database, each of which lists its own.")
         for engine in report.unanswered:
             output.note(f"{engine} did not answer: nothing is known of its sandboxes.", "yellow")
         return Exit.OK

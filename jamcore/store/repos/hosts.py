@@ -27,6 +27,7 @@ from jamcore.domain.sessions import (
     SessionWorkspace,
     WorkspaceState,
 )
+from jamcore.store.errors import FencedError
 from jamcore.store.repos.base import Repository, read_row
 from jamcore.store.tables.approvals import APPROVALS
 from jamcore.store.tables.host_native import HOST_NATIVE_WORKSPACES
@@ -94,6 +95,27 @@ class Hosts(Repository):
     def list(self) -> tuple[RuntimeHost, ...]:
         """Return all hosts, oldest first."""
         return tuple(_host(row) for row in self._rows(order=[HOSTS.c.created_at, HOSTS.c.id]))
+
+    def own(self) -> tuple[RuntimeHost, ...]:
+        """Return this daemon's hosts, oldest first: of no other's can its engines and its app directory say anything."""
+        mine = HOSTS.c.daemon_id == self._context.fence.daemon_id
+        return tuple(_host(row) for row in self._rows(mine, order=[HOSTS.c.created_at, HOSTS.c.id]))
+
+    def of_others(self) -> frozenset[str]:
+        """Return the names of the sandboxes of other daemons' hosts that were not removed."""
+        theirs = HOSTS.c.daemon_id != self._context.fence.daemon_id
+        query = select(HOSTS.c.sandbox).where(theirs, HOSTS.c.state != HostState.REMOVED.value)
+        return frozenset(self._connection.execute(query).scalars())
+
+    def require_own(self, host: RuntimeHost) -> RuntimeHost:
+        """Return a host that is this daemon's.
+
+        Raises:
+            FencedError: It is another daemon's.
+        """
+        if host.daemon_id != self._context.fence.daemon_id:
+            raise FencedError(kind=self.kind, ref=host.sandbox)
+        return host
 
     def ids(self, *, daemon: UUID | None = None) -> tuple[UUID, ...]:
         """Return the ids of all hosts, or of one daemon's, oldest first. No row is read: a damaged one hides no other (START-1)."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from uuid import UUID
 
+from jamcore.domain.checkpoint_exports import CheckpointScope, CheckpointSummary
 from jamcore.domain.errors import NotFoundError
 from jamcore.domain.exports import ExportOrigin, Listed, TreeTotals
 from jamcore.domain.imports import (
@@ -22,16 +24,35 @@ from jamcore.testing.fake_daemon.rooms import FakeRooms
 from jamcore.testing.fake_daemon.state import Part
 
 _ELSEWHERE = UUID(int=77)
-FOUND, LOST = "d" * 64, "e" * 64
+FOUND, LOST, PROGRAMLESS = "d" * 64, "e" * 64, "f" * 64
+_KINDS = MappingProxyType({"lost": LOST, "programless": PROGRAMLESS})
+_CLAIMED = ConversationClaim(
+    checkpoint=CheckpointSummary(
+        digest="a" * 64,
+        checkpoint_id=_ELSEWHERE,
+        generation=4,
+        created_at=AT,
+        provider="codex",
+        provider_version="1",
+        scope=CheckpointScope.SESSIONS,
+        sessions=(),
+        files=1,
+        bytes_total=1,
+        left_out=0,
+    )
+)
 
 
 class FakeImports(Part):
-    """Keeps what was taken in among the fake's exports. One of a directory called ``lost`` has a conversation that cannot go on."""
+    """Keeps what was taken in among the fake's exports. One of a directory called ``lost`` has a conversation that cannot go on.
+
+    One of a directory called ``programless`` has one that can, once the agent's program is there.
+    """
 
     async def take(self, request: ImportRequest) -> ImportView:
         """See :class:`~jamcore.daemon.services.ImportService`."""
         await self.fake.note("import_export", request)
-        self.fake.exports.setdefault(request.id, _taken(request.id, LOST if request.path.endswith("/lost") else FOUND))
+        self.fake.exports.setdefault(request.id, _taken(request.id, _KINDS.get(request.path.rpartition("/")[2], FOUND)))
         return self._view(request.id)
 
     async def inspect(self, ref: str) -> ImportView:
@@ -80,13 +101,16 @@ class FakeImports(Part):
             ),
             provider_installed=not problem,
             workspace=TreeTotals(files=3, directories=1, bytes_total=4096),
-            conversation=ConversationClaim(checkpoint=None, problem=problem or "no conversation is in it"),
+            conversation=_CLAIMED
+            if row.manifest_sha256 == PROGRAMLESS
+            else ConversationClaim(checkpoint=None, problem=problem or "no conversation is in it"),
             credentials=Listed(total=1, first=(".env \x1b[2J: an API key",)),
             stripped=Listed(),
             left_out=Listed(),
         )
         path = f"/jam/workspace-exports/{identifier}"
-        return ImportView(export=row, path=path, evidence=evidence, digest=evidence.content_digest())
+        missing = "version 1 of codex's program" if row.manifest_sha256 == PROGRAMLESS else ""
+        return ImportView(export=row, path=path, evidence=evidence, digest=evidence.content_digest(), program_missing=missing)
 
 
 def _taken(identifier: UUID, digest: str) -> KeptExport:

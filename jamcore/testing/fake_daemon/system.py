@@ -201,4 +201,4 @@ class FakeInventory(Part):
                 detail="no\x1b[2J host",
             ),
         )
-        return Reconciliation(at=AT, sandboxes=rows, foreign=2, unanswered=("docker",))
+        return Reconciliation(at=AT, sandboxes=rows, foreign=2, of_other_daemons=3, unanswered=("docker",))

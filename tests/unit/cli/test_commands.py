@@ -189,6 +189,7 @@ def test_sandboxes_and_proofs_are_listed(jam: Jam) -> None:
     said = jam("host", "ls")
     assert "jam-1\tbubblewrap\tabsent\torphan-owner-marker\tno\\x1b[2J host" in said.out
     assert "2 more belong to somebody else" in said.err
+    assert "3 more are of other daemons on this database, each of which lists its own." in said.err
     assert "docker did not answer" in said.err
     assert jam("host", "ls", "--json").json["foreign"] == 2
 

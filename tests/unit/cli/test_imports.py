@@ -38,6 +38,14 @@ def test_taken_in_confirmed_and_made_a_room(jam: Jam, tmp_path: Path) -> None:
     assert (made.status, "jam room resume 'a room'" in made.err) == (Exit.OK, True)
 
 
+@pytest.mark.guarantee("CONT-1")
+def test_a_program_that_is_needed_is_said_with_what_installs_it(jam: Jam, tmp_path: Path) -> None:
+    """Nobody reads that a conversation can go on and is refused by a resume for want of its program."""
+    taken = jam("export", "import", str(tmp_path / "programless"))
+    assert "can go on here exactly, once there is version 1 of codex's program\n" in taken.out
+    assert "The agent's program is not installed: jam provider install codex\n" in taken.err
+
+
 def test_json_is_the_record(jam: Jam, tmp_path: Path) -> None:
     """With the digest that confirms it; a relative path is the person's own directory's."""
     view = jam("export", "import", str(tmp_path / "lost"), "--json").json

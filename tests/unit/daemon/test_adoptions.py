@@ -14,10 +14,13 @@ from jamcore.daemon.services import Services
 from jamcore.domain import layout
 from jamcore.domain.imports import AdoptRequest, ConfirmRequest, ImportRequest
 from jamcore.domain.keeping import RoomExportRequest
+from jamcore.domain.providers import ToolchainSpec
 from jamcore.domain.requests import RoomView
 from jamcore.domain.sessions import WorkspaceState
 from jamcore.domain.workspace_care import RecoverRequest, RecoveryWay
+from jamcore.plugins.provider import ProviderHooks
 from jamcore.testing.crash import KillAt, Killed
+from jamcore.testing.doubles.notebook import NotebookProvider
 from jamcore.testing.parked_world import SIBLING, SUBJECT, World, install_plugin, living, make_world
 from jamcore.testing.rooms import new_id, refused
 
@@ -77,6 +80,21 @@ async def test_what_somebody_put_in_the_place_meanwhile_is_not_what_was_confirme
         state = (await adopted(services)).workspace.state
         assert state is (WorkspaceState.NEEDS_RECONCILIATION if foreign else WorkspaceState.READY)
         assert world.unfinished() == []
+
+
+@pytest.mark.guarantee("CONT-1")
+async def test_a_program_that_is_not_installed_is_named_before_anything_is_confirmed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not part of what is confirmed: the digest holds when the program is installed later."""
+    async with living(world) as services:
+        before = await services.imports.inspect(str(TAKEN))
+        assert before.program_missing == "", "the plugin names no program"
+        spec = ToolchainSpec(distribution="notebook", version="1", wheels=(), root="", program="notebook", executables=())
+        needs = NotebookProvider().jam_describe_provider().model_copy(update={"toolchain": spec})
+        monkeypatch.setattr(ProviderHooks, "description", needs)
+        seen = await services.imports.inspect(str(TAKEN))
+        assert seen.program_missing == "version 1 of notebook's program"
 
 
 @pytest.mark.guarantee("START-3")

@@ -16,10 +16,12 @@ from jamcore.domain import layout
 from jamcore.domain.cleanup_plans import CleanupEvidence, CleanupQuestion, CleanupReason, CleanupRequest
 from jamcore.domain.errors import JamError
 from jamcore.domain.host_cleanups import CleanupStage, HostCleanup
+from jamcore.domain.keeping import ArchiveQuestion, ArchiveRequest, RestoreRequest, RoomExportRequest
 from jamcore.domain.ownership import GUEST_MARKER
 from jamcore.domain.retention import Blocker
 from jamcore.domain.sandboxes import EngineHealth, EngineUnknownError, InventoryItem, Presence
 from jamcore.domain.sessions import HostState
+from jamcore.domain.workspace_care import RecoverRequest, RecoveryWay
 from jamcore.engines.local.engine import LocalEngine
 from jamcore.sandbox.cleanup import CleanupIntent
 from jamcore.testing.parked_world import SIBLING, SUBJECT, World, install_plugin, living, say
@@ -80,6 +82,28 @@ async def test_exactly_what_was_shown_goes_and_the_rest_stays(world: World) -> N
         assert reasons(await look(services)) == ["removed"]
         with refused("host.cleanup_refused"):
             await services.cleanups.clean_up(SUBJECT, request.model_copy(update={"id": new_id()}))
+
+
+async def test_whatever_is_asked_of_a_room_whose_host_is_gone_is_told_that_first(world: World) -> None:
+    """Its files are archived too, and nothing of that can be undone any more: what is left are its exports."""
+    async with living(world) as services:
+        await services.cleanups.clean_up(SUBJECT, await confirmed(services))
+        for ask in (
+            lambda: services.rooms.resume(SUBJECT),
+            lambda: services.changes.build(SUBJECT, new_id()),
+            lambda: services.exports.new(SUBJECT, RoomExportRequest(id=new_id())),
+            lambda: services.archives.plan(SUBJECT, ArchiveQuestion()),
+            lambda: services.archives.archive(SUBJECT, ArchiveRequest(id=new_id(), confirmed="0" * 64)),
+            lambda: services.restores.restore(SUBJECT, RestoreRequest(id=new_id())),
+            lambda: services.workspaces.recover(SUBJECT, RecoverRequest(id=new_id(), way=RecoveryWay.RETRY)),
+        ):
+            with pytest.raises(JamError) as raised:
+                await ask()
+            assert raised.value.code == "host.removed"
+            assert "jam export ls ROOM" in raised.value.hint
+            assert "jam export import DIRECTORY" in raised.value.hint
+        view = await services.workspaces.inspect(SUBJECT)
+        assert view.next == ("jam export ls ROOM", "jam export import DIRECTORY")
 
 
 async def test_a_room_whose_files_are_not_archived_keeps_its_host(world: World) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from jamcore.daemon.restorable import begun_restore
 from jamcore.domain.cells import Placement
+from jamcore.domain.cleanup_plans import HostRemovedError
 from jamcore.domain.errors import ConflictError, JamError
 from jamcore.domain.keeping import ExportNotUsableError, RestoreRequest, WorkspaceBusyError, WorkspaceNotArchivedError
 from jamcore.domain.kept_exports import ExportMaker, ExportState, KeptExport
@@ -92,7 +93,7 @@ async def test_the_newest_export_of_the_workspace_is_taken(
         (lambda: Stored(export=ExportState.QUARANTINED), ExportNotUsableError),
         (lambda: Stored(export=ExportState.DELETING), ExportNotUsableError),
         (lambda: Stored(other_owner=True), ExportNotUsableError),
-        (lambda: Stored(host=(HostState.PARKED, HostState.REMOVED)), ExportNotUsableError),
+        (lambda: Stored(host=(HostState.PARKED, HostState.REMOVED)), HostRemovedError),
         (lambda: Stored(unfinished="archive"), WorkspaceBusyError),
         (
             lambda: Stored(placement=Placement.SHARED, host=(HostState.PARKED, HostState.ARCHIVED), newer_host=True),
