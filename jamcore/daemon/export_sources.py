@@ -26,6 +26,7 @@ from jamcore.plugins.provider import ProviderHooks
 from jamcore.runtime.pool import WorkerPool
 from jamcore.runtime.worktree import WorkTrees
 from jamcore.store import Repos, Store
+from jamcore.system.blocking import in_thread
 from jamcore.system.files import storage_error
 from jamcore.system.tree_calls import TreeCalls
 from jamcore.system.trees import open_root, owned
@@ -105,6 +106,13 @@ class ExportMaking:
         """See :class:`~jamcore.workspace.keeping.exporting.ExportSources`."""
         row = _row(part, await self.verified(part.export_id, digest))
         return await self._store.transact(partial(_keep, row, self._clock.now()))
+
+    async def withdraw(self, part: ExportPart) -> None:
+        """See :class:`~jamcore.workspace.keeping.exporting.ExportSources`."""
+        if part.digest is None:
+            return  # what the writing of it left it has removed; a directory of this name is somebody else's
+        if await self._store.read(lambda repos: repos.exports.find_id(part.export_id)) is None:
+            await in_thread(partial(self.writer.withdraw, part.export_id))
 
     async def verified(self, export: UUID, digest: str | None) -> Verified:
         """Read an export whole.

@@ -74,6 +74,7 @@ class HostWorkers:
         self._engines = engines
         self._credentials = credentials
         self._work_trees = work_trees
+        self._scratch = options.files.make_private(options.app / layout.CHANGES)
         self.leases = Leases()
         self.desk = ApprovalDesk(
             store=store,
@@ -105,7 +106,7 @@ class HostWorkers:
         """Return the owner records joined with an engine."""
         options = self._options
         records = OwnerRecords(options.app, files=options.files)
-        look = partial(look_at_clone, scratch=options.files.make_private(options.app / layout.CHANGES))
+        look = partial(look_at_clone, scratch=self._scratch)
         return Ownership(records, engine, crash=options.crash, limits=options.limits, look=look)
 
     async def seat(self, host: UUID, session: UUID, *, live: int) -> Seat:

@@ -17,6 +17,7 @@ from jamcore.domain.operations import About, OnRestart, Operation, OperationStat
 from jamcore.domain.records import Record
 from jamcore.journal.points import CrashPoints
 from jamcore.journal.steps import BEGUN, ENDED, Action, Step, about
+from jamcore.system.files import storage_error
 
 R = TypeVar("R", bound=Record)
 
@@ -113,6 +114,7 @@ class Runner:
             ActionInterruptedError: A step that must not be repeated was cut.
             ActionGivenUpError: It failed for good before.
             UnreadableActionError: Another version of Jam began it.
+            StorageFullError, StorageFailedError: The machine failed a step: its ``OSError``, typed.
             Exception: What a step raised. Its class is noted; the action stays begun, and a retry or the next start goes on, unless no
                 repetition helps: then it has ended as failed, and a note of the error says what stays.
         """
@@ -142,30 +144,36 @@ class Runner:
             raise ActionInterruptedError(kind=action.kind, action=str(identifier), step=step.name)
         try:
             record = await _act(step, record, repeated=begun)
+        except OSError as error:
+            typed = storage_error(error)
+            await self._note_failure(action, identifier, step, record, typed, _failure_class(error))
+            raise typed from error
         except Exception as error:
-            await self._note_failure(action, identifier, step, record, error)
+            await self._note_failure(action, identifier, step, record, error, _failure_class(error))
             raise
         self._crash.reach(f"{point}.acted")
         await self._journal.note(identifier, step.name, RECORDED, _text(record))
         self._crash.reach(f"{point}.recorded")
         return record
 
-    async def _note_failure(self, action: Action[R], identifier: UUID, step: Step[R], record: R, error: Exception) -> None:
+    async def _note_failure(
+        self, action: Action[R], identifier: UUID, step: Step[R], record: R, error: Exception, failure: str
+    ) -> None:
         """Note the class of a failure, and the end of an action that no repetition helps.
 
         A journal that fails too (a full disk fails both) must not hide the first error: the action then stays begun.
         """
         point = f"{action.kind}.{step.name}"
         try:
-            await self._journal.note(identifier, step.name, FAILED, _text(record), failure=_failure_class(error))
+            await self._journal.note(identifier, step.name, FAILED, _text(record), failure=failure)
             if action.gives_up(step.name, error, len(await self._journal.failures(identifier))):
                 self._crash.reach(f"{point}.failed")
                 if action.settle is not None:
                     await action.settle(record, error)
-                await self._journal.end(identifier, OperationState.FAILED, _failure_class(error))
+                await self._journal.end(identifier, OperationState.FAILED, failure)
                 error.add_note(f"given up: {step.leaves}")
                 self._crash.reach(f"{point}.given-up")
-        except JamError as second:
+        except (JamError, OSError) as second:
             error.add_note(f"the journal could not note it: {second}")
 
     @asynccontextmanager

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Protocol
 
 import anyio
-from anyio import to_thread
 
 from jamcore.domain.cells import Ability
 from jamcore.domain.plan import GUEST_HOME, RELAY_URL, STATE_ROOT, TOOLS_ROOT, ModelEndpoint, Plan
@@ -34,6 +33,7 @@ from jamcore.sandbox.planning import require_stored_name
 from jamcore.sandbox.prepare import PreparationRequest, Preparer
 from jamcore.sandbox.prepared import Door, EndpointRoute, NetworkPolicy, PreparedExec
 from jamcore.sandbox.teardown import NotParked, Sleep, park
+from jamcore.system.blocking import in_thread
 from jamcore.system.names import show_path
 from jamcore.workspace.review import ReviewGitError
 
@@ -152,7 +152,7 @@ class BringUp:
     async def _forget_old_places(self) -> None:
         scratch = (await self.hooks.declare_capture()).guest_scratch
         app, files = self.preparer.app_root, self.preparer.files
-        await to_thread.run_sync(lambda: forget_old_places(self.plan, app, scratch, files=files))
+        await in_thread(lambda: forget_old_places(self.plan, app, scratch, files=files))
 
     async def _prepare(self, stack: AsyncExitStack, first: Seat, proven: Callable[[], None]) -> PreparedExec:
         context = plan_context(self.plan.provider, self.plan.cell, self.engine.abilities)

@@ -10,6 +10,7 @@ import errno
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -97,7 +98,8 @@ class Files:
         for directory in reversed(missing):
             directory.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
             self.sync_directory(directory.parent)
-        path.chmod(PRIVATE_DIRECTORY)
+        if stat.S_IMODE(path.stat().st_mode) != PRIVATE_DIRECTORY:  # a disk that takes nothing can still be read
+            path.chmod(PRIVATE_DIRECTORY)
         return path
 
     def remove_tree(self, path: Path) -> None:
@@ -122,8 +124,8 @@ class Files:
 
     def free_bytes(self, path: Path) -> int:
         """Return how many bytes an ordinary user may still write on the file system of ``path``."""
-        stat = os.statvfs(path)
-        return stat.f_bavail * stat.f_frsize
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
 
     def sync(self, descriptor: int) -> None:
         """Flush a file's bytes to the disk."""

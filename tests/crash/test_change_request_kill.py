@@ -48,7 +48,7 @@ from jamcore.runtime.gate import StopGate
 from jamcore.runtime.worktree import WorkTrees
 from jamcore.store import Repos, Store, StoreJournal, open_store
 from jamcore.system.clock import SystemClock
-from jamcore.system.files import Files
+from jamcore.system.files import Files, StorageFullError
 from jamcore.testing.crash import KillAt, Killed, Lives, Passed, SigkillAt
 from jamcore.testing.doubles import plans
 from jamcore.testing.doubles.engines import DirectoryEngine
@@ -300,12 +300,12 @@ class Failing(Files):
 
 @pytest.mark.guarantee("WS-12")
 async def test_a_full_disk_at_every_write(new_app: Callable[[], Path]) -> None:
-    """The error arrives as it is, its class is noted, nothing half has the name, and a retry finishes with the tree of the first time."""
+    """The error is typed, its class is noted, nothing half has the name, and a retry finishes with the tree of the first time."""
     for number in range(1, 100):
         app = new_app()
         disk = Failing(number)
         async with living(app, files=disk) as life:
-            with suppress(OSError):
+            with suppress(StorageFullError):
                 await life.ask()
             if disk.left > 0:
                 break

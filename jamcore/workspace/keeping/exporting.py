@@ -108,6 +108,9 @@ class ExportSources(Protocol):
             ExportDamagedError: It is not what was written.
         """
 
+    async def withdraw(self, part: ExportPart) -> None:
+        """Remove what was written and has no row, when the action is over."""
+
 
 class ExportSteps(Generic[P]):
     """The three steps, for any action whose record says what is exported."""
@@ -120,7 +123,7 @@ class ExportSteps(Generic[P]):
         return (
             Step(CHOOSE, self.choose, OnRestart.REPLAY, leaves=_NO_EXPORT),
             Step(WRITE, self.write, OnRestart.REPLAY, leaves=_NO_EXPORT),
-            Step(KEEP, self.keep, OnRestart.REPLAY, leaves="the workspace as it was, and an export that nobody keeps a record of"),
+            Step(KEEP, self.keep, OnRestart.REPLAY, leaves=_NO_EXPORT),
         )
 
     async def choose(self, part: P) -> P:
@@ -139,11 +142,17 @@ class ExportSteps(Generic[P]):
 def export_action(sources: ExportSources) -> Action[ExportIntent]:
     """Return the action. It removes nothing, so a failure ends it; what a death cuts goes on at the next start."""
     steps: ExportSteps[ExportIntent] = ExportSteps(sources)
+
+    async def settle(intent: ExportIntent, error: Exception) -> None:
+        del error
+        await sources.withdraw(intent)
+
     return Action(
         KIND,
         ExportIntent,
         steps.steps(),
         attempts=1,
+        settle=settle,
         declares=Declaration(
             title="export of the workspace",
             evidence="the work tree while nothing of its host moves, and the export read whole",

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from jamcore.domain.errors import ConflictError
 from jamcore.journal.replay import ActionRegistry
+from jamcore.system.files import StorageFullError
 from jamcore.testing.crash import CrashPoints, KillAt, Killed, NoCrash
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class JournalMachine(RuleBasedStateMachine):
     def _live(self, data: st.DataObject, what: Callable[[CrashPoints], Awaitable[None]]) -> None:
         point = data.draw(st.sampled_from([*self.action.crash_points(), "never"]))
         before, was_finished = list(self.world.acts), self.finished
-        with suppress(Killed, OSError):
+        with suppress(Killed, StorageFullError):
             anyio.run(what, KillAt(point))
         assert not was_finished or self.world.acts == before
 

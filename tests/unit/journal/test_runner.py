@@ -9,11 +9,12 @@ from uuid import UUID
 import anyio
 import pytest
 
-from jamcore.domain.errors import ConflictError, RefusalError
+from jamcore.domain.errors import ConflictError, JamError, RefusalError
 from jamcore.domain.operations import OnRestart
 from jamcore.journal.points import NoCrash
 from jamcore.journal.runner import ActionInterruptedError, Runner, UnreadableActionError
 from jamcore.journal.steps import Action, Step
+from jamcore.system.files import StorageFailedError, StorageFullError
 from jamcore.testing.crash import KillAt, Killed, Passed, RaiseAt
 
 if TYPE_CHECKING:
@@ -135,20 +136,23 @@ async def test_a_retry_beside_the_first_attempt_waits_for_it(lives: Lives) -> No
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"),
+    ("error", "kind", "arrives"),
     [
-        (OSError(errno.ENOSPC, "no space"), "os.enospc"),
-        (RefusalError(), "refused.other"),
-        (OSError("without a number"), "os.unknown"),
+        (OSError(errno.ENOSPC, "no space"), "os.enospc", StorageFullError),
+        (OSError(errno.EROFS, "read-only"), "os.erofs", StorageFailedError),
+        (RefusalError(), "refused.other", RefusalError),
+        (OSError("without a number"), "os.unknown", StorageFailedError),
     ],
 )
-async def test_a_failure_is_noted_and_the_action_can_be_tried_again(lives: Lives, error: Exception, kind: str) -> None:
-    """The error arrives as it was raised, its class is in the journal, the action stays begun; the next attempt asks the world first."""
+async def test_a_failure_is_noted_and_the_action_can_be_tried_again(
+    lives: Lives, error: Exception, kind: str, arrives: type[JamError]
+) -> None:
+    """The error arrives with a type, its class is in the journal, the action stays begun; the next attempt asks the world first."""
     action = lives.world.action()
     lives.world.fails["pay"] = error
     async with lives.live() as life:
         for _ in range(2):
-            with pytest.raises(type(error)):
+            with pytest.raises(arrives):
                 await life.runner.run(action, lives.identifier, lives.begin)
         assert await life.failures(lives.identifier) == (("pay", kind), ("pay", kind))
         assert [found[0] for found in await life.journal.running()] == [lives.identifier]
@@ -163,7 +167,7 @@ async def test_an_effect_that_happened_and_failed_is_not_repeated(lives: Lives) 
     lives.world.paid.append("thing")
     lives.world.fails["pay"] = OSError(errno.EIO, "the answer was lost")
     async with lives.live() as life:
-        with pytest.raises(OSError, match="lost"):
+        with pytest.raises(StorageFailedError, match="lost"):
             await life.runner.run(action, lives.identifier, lives.begin)
         assert await life.runner.run(action, lives.identifier, lives.begin) == lives.finished
     assert lives.world.paid == ["thing"]
@@ -184,7 +188,7 @@ async def test_a_journal_that_fails_too_hides_nothing(lives: Lives) -> None:
                 await life.journal.note(identifier, step, phase, record, commits=commits)
 
         lives.world.fails["copy"] = OSError(errno.ENOSPC, "no space")
-        with pytest.raises(OSError, match="no space") as raised:
+        with pytest.raises(StorageFullError, match="no space") as raised:
             await Runner(Broken(), NoCrash()).run(lives.world.action(), lives.identifier, lives.begin)
     assert any("refused.other" in note for note in raised.value.__notes__)
 

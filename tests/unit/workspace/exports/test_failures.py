@@ -118,6 +118,33 @@ def test_all_is_durable_before_the_name_is_there(small: World) -> None:
     assert small.reached == ["export.begun", "export.copied", "export.described", "export.durable", "export.published"]
 
 
+class NotDurable(NoSyncfs):
+    """Fails the flush of one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self._inode = directory.stat().st_ino
+
+    def sync(self, descriptor: int) -> None:
+        """See :meth:`Files.sync`."""
+        super().sync(descriptor)
+        if os.fstat(descriptor).st_ino == self._inode and self.synced.count(self.synced[-1]) == 1:
+            raise OSError(errno.EIO, "the name is not durable")
+
+
+@pytest.mark.guarantee("WS-5")
+def test_a_name_that_is_not_durable_is_taken_back(small: World) -> None:
+    """The rename was made and its flush failed: nothing is published, and the next attempt is whole."""
+    small.exports.mkdir(exist_ok=True)
+    small.files = NotDurable(small.exports)
+    with pytest.raises(OSError, match="not durable"):
+        small.write()
+    assert small.published == []
+    assert list(small.exports.iterdir()) == []
+    done = small.write()
+    assert small.verify(done.digest) == done
+
+
 @pytest.mark.guarantee("WS-5")
 def test_the_system_flushes_a_whole_file_system(tmp_path: Path) -> None:
     """Linux can; and an error of it is raised."""

@@ -12,6 +12,7 @@ from jamcore.domain.operations import OperationState
 from jamcore.domain.removal import RemovalBlockedError
 from jamcore.domain.sandboxes import EngineUnknownError
 from jamcore.journal.runner import ActionGivenUpError
+from jamcore.system.files import StorageFullError
 from jamcore.testing.crash import KillAt, Killed
 from jamcore.workspace.keeping.archiving import ARCHIVE_POINTS
 
@@ -61,7 +62,7 @@ async def test_a_life_that_ends_anywhere(lives: Lives, point: str, second: int |
 
 
 @pytest.mark.parametrize("step", BEFORE)
-@pytest.mark.parametrize("error", [OSError(28, "full"), UNKNOWN, RemovalBlockedError(blockers=("x",))])
+@pytest.mark.parametrize("error", [StorageFullError(detail="full"), UNKNOWN, RemovalBlockedError(blockers=("x",))])
 async def test_what_fails_before_anything_goes_ends_it(lives: Lives, step: str, error: Exception) -> None:
     """An engine that cannot say, a full disk, a blocker: the workspace is as it was, and no start goes on with it."""
     lives.world.fails[step] = error
