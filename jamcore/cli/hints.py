@@ -23,6 +23,10 @@ _CONFIRM = (
 _SIBLINGS = (
     "Stop the other rooms of its sandbox (`jam ls` shows them), then resume this one first: its state must be restored for all."
 )
+_GOES_ON = (
+    "If it was begun it goes on, also at each start of the daemon: `jam operation watch {operation}` shows it to its end. "
+    "Repeating the command is safe."
+)
 _LOST = ("continuity.refused", "continuity.resume_failed", "continuity.reset_unfinished")
 
 
@@ -47,6 +51,8 @@ def hint_of(error: JamError, *, room: str = "") -> str:
         return _INSPECT.format(room=quoted(room))
     if error.code == "continuity.not_confirmed" and room:
         return _CONFIRM.format(room=quoted(room), evidence=context["evidence"])
+    if error.code == "daemon.connection_dropped" and context.get("operation"):
+        return _GOES_ON.format_map(context)
     if error.code == "conflict.changed_record" and context.get("kind") == "room":
         # The command line makes a new id for each request, so what is taken can only be the name.
         return "Choose another name; `jam ls` lists those that are taken."

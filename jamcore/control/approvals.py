@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode
+from uuid import UUID
 
 from jamcore.domain.approvals import Approval, ApprovalList, ApprovalRule, ApprovalState, DecisionRequest, RuleList
 from jamcore.domain.errors import InvalidInputError
@@ -25,8 +26,10 @@ class Ask(Protocol):
 class Change(Protocol):
     """Asks the daemon for a change, without a deadline (CTRL-4)."""
 
-    async def __call__(self, kind: type[R], method: str, target: str, body: Record | None = None) -> R:
-        """Return the answer."""
+    async def __call__(
+        self, kind: type[R], method: str, target: str, body: Record | None = None, *, operation: UUID | None = None
+    ) -> R:
+        """Return the answer. ``operation`` is the id of the journaled operation that is asked for, if it is one."""
 
 
 class ApprovalClient:

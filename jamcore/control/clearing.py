@@ -25,7 +25,7 @@ class ClearingClient:
 
     async def clean_up(self, host: str, request: CleanupRequest) -> CleanupResult:
         """Clean a host up; the request confirms the plan by its digest, and its id makes a retry exact."""
-        return await self._change(CleanupResult, "POST", f"/v1/hosts/{quoted(host)}/cleanup", request)
+        return await self._change(CleanupResult, "POST", f"/v1/hosts/{quoted(host)}/cleanup", request, operation=request.id)
 
     async def plan_deletion(self, export: str) -> ExportDeletionPlan:
         """Return what the deletion of an export would take away."""
@@ -33,4 +33,6 @@ class ClearingClient:
 
     async def delete_export(self, export: str, request: ExportDeletionRequest) -> ExportDeletionResult:
         """Delete an export; the request confirms the plan by its digest, and its id makes a retry exact."""
-        return await self._change(ExportDeletionResult, "POST", f"/v1/exports/{quoted(export)}/deletion", request)
+        return await self._change(
+            ExportDeletionResult, "POST", f"/v1/exports/{quoted(export)}/deletion", request, operation=request.id
+        )

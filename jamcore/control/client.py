@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 from uuid import UUID
@@ -23,6 +24,7 @@ from jamcore.control.failures import (
 )
 from jamcore.control.parts import ClientParts
 from jamcore.control.reach import Reach
+from jamcore.control.repeating import until_answered
 from jamcore.control.schemas import (
     Accepted,
     CellList,
@@ -114,7 +116,7 @@ class JamClient(ClientParts):
 
     async def shutdown(self, *, if_idle: bool = False) -> None:
         """Begin an orderly shutdown; returns when it has begun. With ``if_idle`` a daemon that works refuses (``daemon.busy``)."""
-        await self._change(Accepted, "POST", "/v1/shutdown" + ("?if_idle=1" if if_idle else ""), retry=False)
+        await self._once(Accepted, Request("POST", "/v1/shutdown" + ("?if_idle=1" if if_idle else ""), _headers()))
 
     # --------------------------------------------------------------------------------------------- providers and credentials
 
@@ -241,7 +243,7 @@ class JamClient(ClientParts):
 
     async def override(self, ref: str, request: OverrideRequest) -> OverrideResult:
         """Remove that sandbox; the request confirms the evidence by its digest."""
-        return await self._change(OverrideResult, "POST", f"/v1/hosts/{quoted(ref)}/override", request)
+        return await self._change(OverrideResult, "POST", f"/v1/hosts/{quoted(ref)}/override", request, operation=request.id)
 
     async def inspect_continuity(self, ref: str) -> ContinuityView:
         """Return the evidence about a room's host: can its conversations be brought back?"""
@@ -249,7 +251,7 @@ class JamClient(ClientParts):
 
     async def start_fresh(self, ref: str, request: StartFreshRequest) -> StartFreshResult:
         """Begin new conversations where the old ones cannot be brought back; the request confirms the evidence by its checksum."""
-        return await self._change(StartFreshResult, "POST", _room(ref, "continuity"), request)
+        return await self._change(StartFreshResult, "POST", _room(ref, "continuity"), request, operation=request.id)
 
     # -------------------------------------------------------------------------------------------------- runs and change requests
 
@@ -263,7 +265,9 @@ class JamClient(ClientParts):
 
     async def build_change(self, ref: str, identifier: UUID) -> ChangeRequest:
         """Build a change request from the work tree as it is now."""
-        return await self._change(ChangeRequest, "POST", _room(ref, "changes"), ChangeBuildRequest(id=identifier))
+        return await self._change(
+            ChangeRequest, "POST", _room(ref, "changes"), ChangeBuildRequest(id=identifier), operation=identifier
+        )
 
     async def changes(self) -> tuple[ChangeRequest, ...]:
         """List change requests, newest first."""
@@ -279,7 +283,7 @@ class JamClient(ClientParts):
 
     async def accept_change(self, ref: str, request: AcceptRequest) -> ChangeDecision:
         """Put the reviewed bytes on a branch."""
-        return await self._change(ChangeDecision, "POST", f"/v1/changes/{quoted(ref)}/accept", request)
+        return await self._change(ChangeDecision, "POST", f"/v1/changes/{quoted(ref)}/accept", request, operation=request.id)
 
     async def reject_change(self, ref: str, request: RejectRequest) -> ChangeDecision:
         """Refuse a change request, and tell the agent why if the request says so."""
@@ -290,19 +294,13 @@ class JamClient(ClientParts):
     async def _ask(self, kind: type[R], target: str) -> R:
         request = Request("GET", target, _headers())
         with self._bounded(request, QUESTION_S):
-            return await self._exchange(kind, request, retry=True)
+            return await until_answered(partial(self._once, kind, request), operation=None)
 
-    async def _change(self, kind: type[R], method: str, target: str, body: Record | None = None, *, retry: bool = True) -> R:
-        return await self._exchange(kind, Request(method, target, _headers(), _encoded(body)), retry=retry)
-
-    async def _exchange(self, kind: type[R], request: Request, *, retry: bool) -> R:
-        """Send once, and once more on a dropped connection: every operation is exact under repetition (WS-11)."""
-        try:
-            return await self._once(kind, request)
-        except ConnectionDroppedError:
-            if not retry:
-                raise
-        return await self._once(kind, request)
+    async def _change(
+        self, kind: type[R], method: str, target: str, body: Record | None = None, *, operation: UUID | None = None
+    ) -> R:
+        request = Request(method, target, _headers(), _encoded(body))
+        return await until_answered(partial(self._once, kind, request), operation=operation)
 
     async def _once(self, kind: type[R], request: Request) -> R:
         async with self._answer(request) as answer:

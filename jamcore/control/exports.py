@@ -27,7 +27,7 @@ class ExportClient:
 
     async def new(self, room: str, request: RoomExportRequest) -> ExportView:
         """Export a room's workspace; the request's id makes a retry exact."""
-        return await self._change(ExportView, "POST", f"/v1/rooms/{quoted(room)}/exports", request)
+        return await self._change(ExportView, "POST", f"/v1/rooms/{quoted(room)}/exports", request, operation=request.id)
 
     async def list(self, room: str | None = None) -> tuple[ExportRow, ...]:
         """List exports, newest first, of one room or of all."""
@@ -43,11 +43,15 @@ class ExportClient:
 
     async def archive(self, room: str, request: ArchiveRequest) -> ArchiveResult:
         """Archive a room's workspace; the request confirms the plan by its digest, and its id makes a retry exact."""
-        return await self._change(ArchiveResult, "POST", f"/v1/rooms/{quoted(room)}/workspace/archive", request)
+        return await self._change(
+            ArchiveResult, "POST", f"/v1/rooms/{quoted(room)}/workspace/archive", request, operation=request.id
+        )
 
     async def restore(self, room: str, request: RestoreRequest) -> RestoreResult:
         """Bring a room's workspace back; the request's id makes a retry exact."""
-        return await self._change(RestoreResult, "POST", f"/v1/rooms/{quoted(room)}/workspace/restore", request)
+        return await self._change(
+            RestoreResult, "POST", f"/v1/rooms/{quoted(room)}/workspace/restore", request, operation=request.id
+        )
 
     async def verify(self, ref: str) -> ExportVerdict:
         """Read one whole, which takes as long as it is large."""

@@ -140,6 +140,7 @@ class ConnectionDroppedError(FaultError):
 
     request: str
     reason: str
+    operation: str = ""
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ class ImportClient:
 
     async def take(self, request: ImportRequest) -> ImportView:
         """Take an export in; the request's id makes a retry exact, and becomes the export's."""
-        return await self._change(ImportView, "POST", "/v1/imports", request)
+        return await self._change(ImportView, "POST", "/v1/imports", request, operation=request.id)
 
     async def inspect(self, ref: str) -> ImportView:
         """Return what there is to confirm of one, which takes as long as it is large."""
@@ -27,4 +27,4 @@ class ImportClient:
 
     async def restore(self, ref: str, request: AdoptRequest) -> RoomView:
         """Make a parked room of a confirmed one; the request's id makes a retry exact."""
-        return await self._change(RoomView, "POST", f"/v1/imports/{quoted(ref)}/restore", request)
+        return await self._change(RoomView, "POST", f"/v1/imports/{quoted(ref)}/restore", request, operation=request.id)

@@ -24,4 +24,4 @@ class RemovalClient:
 
     async def remove(self, request: RemovalRequest) -> RemovalResult:
         """Remove it; the request confirms the plan by its digest."""
-        return await self._change(RemovalResult, "POST", "/v1/checkpoint-removals", request)
+        return await self._change(RemovalResult, "POST", "/v1/checkpoint-removals", request, operation=request.id)

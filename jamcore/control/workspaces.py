@@ -19,4 +19,6 @@ class WorkspaceClient:
 
     async def recover(self, room: str, request: RecoverRequest) -> RecoverResult:
         """Recover a room's workspace; the request's id makes a retry exact."""
-        return await self._change(RecoverResult, "POST", f"/v1/rooms/{quoted(room)}/workspace/recover", request)
+        return await self._change(
+            RecoverResult, "POST", f"/v1/rooms/{quoted(room)}/workspace/recover", request, operation=request.id
+        )

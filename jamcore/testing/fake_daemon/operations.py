@@ -52,7 +52,7 @@ class FakeOperations(Part):
     async def list(self, *, room: str | None, host: str | None, unfinished: bool, limit: int) -> OperationPage:
         """See :class:`~jamcore.daemon.operation_service.OperationService`."""
         await self.fake.note("operations", (room, host, unfinished, limit))
-        rows = (CUT,) if unfinished else (FAILED, CUT, DAMAGED)
+        rows = () if room == "idle" else (CUT,) if unfinished else (FAILED, CUT, DAMAGED)
         return OperationPage(items=rows[:limit], more=len(rows) > limit)
 
     async def show(self, ref: str) -> OperationView:

@@ -24,6 +24,7 @@ def test_a_list_has_every_operation_whatever_is_wrong_with_one(jam: Jam) -> None
     assert (cut[1], cut[4]) == ("running, cut short", "push (unknown to this Jam)")
     assert (damaged[1], damaged[5]) == ("unreadable", "its row cannot be read")
     assert [row["state"] for row in jam("operation", "ls", "--unfinished", "--json").json] == ["running"]
+    assert jam("operation", "ls", "--unfinished", "--room", "idle").err == "Every operation has ended.\n"
     assert "--limit N shows up to" in jam("operation", "ls", "--limit", "1").err
 
 

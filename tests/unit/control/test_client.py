@@ -15,6 +15,7 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
+from jamcore.cli.hints import hint_of
 from jamcore.control import reach
 from jamcore.control.address import read_record, write_record
 from jamcore.control.client import JamClient
@@ -29,10 +30,12 @@ from jamcore.control.failures import (
     StreamCutError,
 )
 from jamcore.control.reach import Reach
+from jamcore.control.repeating import REPEATS
 from jamcore.control.schemas import DaemonRecord
 from jamcore.control.versions import API_VERSION, jam_version
 from jamcore.domain import layout
 from jamcore.domain.errors import InvalidInputError
+from jamcore.domain.imports import ImportRequest
 from jamcore.domain.requests import RoomRequest, TurnRequest
 from jamcore.system.files import Files
 from jamcore.testing.guards import descendants, settle
@@ -309,6 +312,43 @@ async def test_two_dropped_answers_are_a_typed_error(served: Served, tmp_path: P
             await served.client.health()
     assert proxy.connections == 2
     assert dropped.value.request == "GET /v1/health"
+
+
+OPERATION = ImportRequest(id=UUID(int=5), path="/taken")
+
+
+@pytest.mark.guarantee("WS-11", "CTRL-4")
+async def test_an_operation_is_asked_for_until_its_daemon_has_come_back(served: Served, tmp_path: Path) -> None:
+    """Its id makes each repetition the same request; when nobody answers the error names the operation that goes on."""
+    async with flaky(served, tmp_path, [0] * REPEATS) as proxy:
+        assert (await served.client.imports.take(OPERATION)).export.id == OPERATION.id
+    assert proxy.connections == REPEATS + 1
+    assert list(served.fake.exports) == [OPERATION.id]
+    async with flaky(served, tmp_path, [0] * (REPEATS + 1)) as proxy:
+        with pytest.raises(ConnectionDroppedError) as dropped:
+            await served.client.imports.take(OPERATION)
+    assert (proxy.connections, dropped.value.operation) == (REPEATS + 1, str(OPERATION.id))
+    assert f"jam operation watch {OPERATION.id}" in hint_of(dropped.value)
+
+
+@pytest.mark.guarantee("WS-11", "CTRL-4")
+async def test_a_daemon_that_dies_in_an_operation_is_started_and_asked_again(
+    app_directory: Path, tmp_path: Path, fake_command: tuple[str, ...]
+) -> None:
+    """The command that waits for the operation gets its answer from the daemon's next life, which it starts."""
+
+    async def die(stream: SocketStream) -> None:
+        await stream.receive()
+        (tmp_path / "dead").unlink()
+        await stream.aclose()
+
+    client = JamClient(Reach(app_directory, environ=os.environ, start=True, command=fake_command))
+    async with cleaned_up(app_directory), await anyio.create_unix_listener(tmp_path / "dead") as dead:
+        write_record(app_directory, record(tmp_path / "dead"), Files())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(dead.serve, die)
+            assert (await client.imports.take(OPERATION)).export.id == OPERATION.id
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_shutdown_is_never_repeated(served: Served, tmp_path: Path) -> None:
