@@ -40,6 +40,7 @@ from jamcore.domain.providers import (
     CredentialReport,
     CredentialSpec,
     CredentialView,
+    PackageFile,
     PlacementAnswer,
     PlacementRequest,
     Preparation,
@@ -54,6 +55,7 @@ from jamcore.domain.providers import (
     ThreadRequest,
     ThreadState,
     ToolchainSpec,
+    UnpackStep,
     WheelFile,
 )
 from jamcore.domain.records import Record
@@ -151,6 +153,7 @@ __all__ = [
     "Means",
     "Message",
     "Notice",
+    "PackageFile",
     "Placement",
     "PlacementAnswer",
     "PlacementRequest",
@@ -186,6 +189,7 @@ __all__ = [
     "TurnEnded",
     "TurnOutcome",
     "TurnStarted",
+    "UnpackStep",
     "UsageReported",
     "WheelFile",
     "WorkspaceSource",

@@ -15,14 +15,22 @@ from jamcore.domain.errors import JamError
 from jamcore.domain.ids import plugin_name
 from jamcore.domain.ownership import GUEST_MARKER
 from jamcore.domain.plan import GUEST_HOME, RELAY_PORT, STATE_ROOT, TOOLS_ROOT, PlanContext, PlanContribution, guest_path
-from jamcore.domain.providers import Preparation, ProviderDescription, ToolchainSpec
+from jamcore.domain.providers import Preparation, ProviderDescription, ToolchainSpec, UnpackStep
 
 _ENDPOINT = re.compile(r"(GET|POST|PUT|PATCH|DELETE|HEAD) (/[A-Za-z0-9._~:@!$&'()*+,;=-]+)+\Z")
 _ORIGIN = re.compile(r"(https?)://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(:[0-9]{1,5})?\Z")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_SHA512 = re.compile(r"[0-9a-f]{128}\Z")
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}\Z")
+_PACKAGE = re.compile(r"(@[a-z0-9][a-z0-9._~-]*/)?[a-z0-9][a-z0-9._~-]*\Z")
+"""Names of npm packages: never an option, an address, a path or another name's alias, which the client would take as well."""
+_PACKAGE_VERSION = re.compile(r"\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?\Z")
+"""Three numbers: the client takes fewer for a range of versions."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_UNPACK_WORDS = 64
+"""Arguments and variables of a step by which a program unpacks itself."""
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 PREPARED_FILE_BYTES = 1 << 20
 """A prepared file is configuration; state is captured, not prepared."""
@@ -186,4 +194,33 @@ def _toolchain_problems(spec: ToolchainSpec) -> list[str]:
         problems.append("toolchain distribution or version is malformed")
     if len({wheel.platform for wheel in spec.wheels}) != len(spec.wheels):
         problems.append("two wheels for one platform")
+    return problems + _package_problems(spec) + ([] if spec.unpack is None else _unpack_problems(spec.unpack))
+
+
+def _package_problems(spec: ToolchainSpec) -> list[str]:
+    problems = []
+    for package in spec.packages:
+        if not _SHA512.match(package.sha512):
+            problems.append(f"package for {package.platform[:40]!r} has no SHA-512")
+        if not _PACKAGE.match(package.name) or len(package.name) > 214:
+            problems.append(f"package name {package.name[:80]!r} is malformed")
+    if spec.packages and not _PACKAGE_VERSION.match(spec.version):
+        problems.append(f"a package's version is exact, as 1.2.3, and not {spec.version[:40]!r}")
+    if spec.packages and spec.wheels:
+        problems.append("the toolchain comes both as wheels and as packages")
+    if len({package.platform for package in spec.packages}) != len(spec.packages):
+        problems.append("two packages for one platform")
+    return problems
+
+
+def _unpack_problems(step: UnpackStep) -> list[str]:
+    problems = []
+    if not step.command or not relative_path(step.command[0]):
+        problems.append("what unpacks the toolchain is no plain relative path")
+    names = [name for name, _ in step.environment]
+    if not all(map(_VARIABLE.match, names)) or len(set(names)) != len(names):
+        problems.append("the environment of what unpacks the toolchain has a malformed name, or one twice")
+    words = [*step.command, *(value for _, value in step.environment)]
+    if len(words) > _UNPACK_WORDS or any(len(word) > 4096 or "\x00" in word for word in words):
+        problems.append("what unpacks the toolchain is told too much")
     return problems

@@ -24,19 +24,52 @@ class WheelFile(Record):
     sha256: str
 
 
-class ToolchainSpec(Record):
-    """Where the provider's pinned program comes from: a wheel of its vendor.
+class PackageFile(Record):
+    """One platform's npm package of a pinned program: its name, and the SHA-512 of its tarball in hex, which must match likewise."""
 
-    ``platform`` of a wheel is ``<sys.platform>-<machine>`` as ``linux-x86_64``. ``root`` is the directory inside the wheel that is
-    mounted read-only at the guest's tools root; ``program`` is relative to it; ``executables`` need their mode bit.
+    platform: str
+    name: str
+    sha512: str
+
+
+class UnpackStep(Record):
+    """How a program unpacks the rest of itself, which it would else do at its first start in a guest that cannot write there.
+
+    Run once when it is installed, without network where the machine can do that. ``command`` begins with a program of the archive,
+    relative to ``root`` of the :class:`ToolchainSpec`; ``environment`` is all that it gets beside a home of its own that is thrown away.
+    ``{root}`` in an argument or a value stands for the absolute path of that directory, and what is not written below it is lost.
+    """
+
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+class ToolchainSpec(Record):
+    """Where the provider's pinned program comes from: a wheel of its vendor, or an npm package of its vendor; never both.
+
+    ``platform`` of either is ``<sys.platform>-<machine>`` as ``linux-x86_64``. ``distribution`` names the program; it is the one on PyPI
+    for wheels. ``version`` is exact. ``root`` is the directory inside the archive that is mounted read-only at the guest's tools root
+    (``package`` in most npm packages); ``program`` is relative to it; ``executables`` need their mode bit. Both may be made by
+    ``unpack``. No script of a package is ever run.
     """
 
     distribution: str
     version: str
-    wheels: tuple[WheelFile, ...]
+    wheels: tuple[WheelFile, ...] = ()
+    packages: tuple[PackageFile, ...] = ()
     root: str
     program: str
     executables: tuple[str, ...]
+    unpack: UnpackStep | None = None
+
+    def platforms(self) -> tuple[str, ...]:
+        """Return the platforms that there is an archive for, in the order in which they are pinned."""
+        return (*(wheel.platform for wheel in self.wheels), *(package.platform for package in self.packages))
+
+    def digest(self, platform: str) -> str | None:
+        """Return the pinned digest of a platform's archive in hex, by which an installation is known; ``None``: there is none for it."""
+        pins = {wheel.platform: wheel.sha256 for wheel in self.wheels}
+        return (pins | {package.platform: package.sha512 for package in self.packages}).get(platform)
 
 
 class CredentialSpec(Record):
