@@ -217,8 +217,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--again", type=int, metavar="N", help="at most N second deaths for each first; all by default")
     parser.add_argument("--write", action="store_true", help=f"keep what came of each scenario in {PAGE}")
     chosen = parser.parse_args(arguments)
-    if chosen.write and chosen.again is not None:
-        parser.error("the page says what came of all second deaths")
     with tempfile.TemporaryDirectory(prefix="jam-") as directory:
         matrix = Matrix(Path(directory), Lives(), chosen.again)
         for name in chosen.scenario or sorted(PLAYED):

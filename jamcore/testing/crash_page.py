@@ -27,7 +27,8 @@ _HEAD = """\
 # Crash matrix
 
 Made by `python -m jamcore.testing.crash_page` from the kinds of a whole daemon and their scenarios; do not edit. The numbers are those of
-the last whole run, which `python -m jamcore.testing.crash_matrix --write` plays and writes.
+the last run of each, which `python -m jamcore.testing.crash_matrix --write [SCENARIO …]` plays and writes; with `--again N` it draws at most
+N second deaths for each first.
 
 A whole daemon is killed by SIGKILL at each boundary that a run of the action passes: the **first death**. The daemon starts again, once
 for each boundary that this start passes, and is killed there: the **second deaths**. After each of them one more life must find everything
