@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 from pydantic import JsonValue
 
-from jamcore.testing.servers.dialect import Frames, Placed, Reply, in_pieces
+from jamcore.testing.servers.dialect import CREATED_S, Frames, Placed, Reply, in_pieces
 from jamcore.testing.servers.faults import FailedFault
 from jamcore.testing.servers.program import run_program
 from jamcore.testing.servers.script import Call, Reasoning, Text, Usage
@@ -28,9 +28,6 @@ from jamcore.testing.servers.server import ModelServer
 
 ERROR_CODES = MappingProxyType({401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"})
 """What the API calls an error of a status; any other has no code."""
-
-CREATED_S = 1_767_225_600
-"""When every answer and every model claims to have been made: the start of 2026, so that equal scripts give equal bytes."""
 
 END = b"data: [DONE]\n\n"
 

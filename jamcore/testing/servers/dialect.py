@@ -16,6 +16,9 @@ from pydantic import JsonValue
 from jamcore.testing.servers.faults import FailedFault
 from jamcore.testing.servers.script import Call, CustomCall, Hold, Pause, Rule, Said
 
+CREATED_S = 1_767_225_600
+"""When every answer and every model claims to have been made: the start of 2026, so that equal scripts give equal bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:

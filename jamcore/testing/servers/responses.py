@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from jamcore.testing.servers.dialect import Frames, Placed, Reply, as_event
+from jamcore.testing.servers.dialect import CREATED_S, Frames, Placed, Reply, as_event, in_pieces
 from jamcore.testing.servers.faults import (
     CutFault,
     DownFault,
@@ -99,36 +99,50 @@ class ResponsesDialect:
 
     def begin(self, reply: Reply) -> bytes:
         """See :meth:`Dialect.begin`."""
-        return as_event({"type": "response.created", "response": {"id": f"resp_{reply.nth}"}})
+        return as_event({"type": "response.created", "response": {**_about(reply), "status": "in_progress", "output": []}})
 
     def frames(self, reply: Reply, placed: Placed) -> Frames:
-        """See :meth:`Dialect.frames`."""
+        """See :meth:`Dialect.frames`: an item is added empty, comes as deltas, and is whole when it is done."""
         item = _item(placed)
-        done = as_event({"type": "response.output_item.done", "output_index": placed.place, "item": item})
-        if not isinstance(placed.part, Text):
-            return Frames(before=done)
-        begun = {"type": "response.output_item.added", "output_index": placed.place, "item": {**item, "content": []}}
-        where = {"item_id": item["id"], "output_index": placed.place, "content_index": 0}
-        deltas = ({"type": "response.output_text.delta", **where, "delta": delta} for delta in placed.part.deltas)
-        return Frames(as_event(begun), tuple(map(as_event, deltas)), done)
+        at = {"output_index": placed.place}
+        begun = as_event({"type": "response.output_item.added", **at, "item": _item(placed, empty=True)})
+        done = as_event({"type": "response.output_item.done", **at, "item": item})
+        where = {"item_id": item["id"], **at}
+        match placed.part:
+            case Text() as part:
+                within = {**where, "content_index": 0}
+                open_part = {"type": "response.content_part.added", **within, "part": _content("")}
+                deltas = ({"type": "response.output_text.delta", **within, "delta": delta} for delta in part.deltas)
+                text = {"type": "response.output_text.done", **within, "text": part.whole}
+                close_part = {"type": "response.content_part.done", **within, "part": _content(part.whole)}
+                return Frames(
+                    begun + as_event(open_part), tuple(map(as_event, deltas)), as_event(text) + as_event(close_part) + done
+                )
+            case Reasoning():
+                return Frames(before=begun + done)
+            case Call() as part:
+                return Frames(before=begun + _argument_events("function_call_arguments", "arguments", where, part.encoded) + done)
+            case CustomCall() as part:
+                return Frames(before=begun + _argument_events("custom_tool_call_input", "input", where, part.input) + done)
 
     def end(self, reply: Reply) -> bytes:
         """See :meth:`Dialect.end`."""
         if reply.rule.finish == "open":
             return b""
-        return as_event({"type": f"response.{reply.rule.finish}", "response": {"id": f"resp_{reply.nth}", **_result(reply.rule)}})
+        return as_event({"type": f"response.{reply.rule.finish}", "response": self.whole(reply)})
 
     def failed(self, reply: Reply, fault: FailedFault) -> bytes:
         """See :meth:`Dialect.failed`."""
         error = {"code": fault.code, "message": fault.message}
-        return as_event({"type": "response.failed", "response": {"id": f"resp_{reply.nth}", "status": "failed", "error": error}})
+        return as_event(
+            {"type": "response.failed", "response": {**_about(reply), "status": "failed", "error": error, "output": []}}
+        )
 
     def whole(self, reply: Reply) -> Mapping[str, object]:
         """See :meth:`Dialect.whole`."""
         status = "in_progress" if reply.rule.finish == "open" else reply.rule.finish
         output = [_item(placed) for placed in reply.placed]
-        about = {"id": f"resp_{reply.nth}", "object": "response", "model": reply.model, "status": status}
-        return {**about, "output": output, **_result(reply.rule)}
+        return {**_about(reply), "status": status, "output": output, **_result(reply.rule)}
 
     def error(self, status: int, code: str, message: str) -> Mapping[str, object]:
         """See :meth:`Dialect.error`: the code and the type do not depend on the status."""
@@ -145,21 +159,36 @@ class ResponsesServer(ModelServer):
     dialect = ResponsesDialect()
 
 
-def _item(placed: Placed) -> dict[str, object]:
-    """Return an output item, as its last event and a whole answer hold it."""
+def _about(reply: Reply) -> dict[str, object]:
+    return {"id": f"resp_{reply.nth}", "object": "response", "created_at": CREATED_S, "model": reply.model}
+
+
+def _content(text: str) -> dict[str, object]:
+    return {"type": "output_text", "text": text, "annotations": []}
+
+
+def _argument_events(kind: str, name: str, where: Mapping[str, object], text: str) -> bytes:
+    """Return the events that bring what a tool is called with."""
+    deltas = [{"type": f"response.{kind}.delta", **where, "delta": piece} for piece in in_pieces(text)]
+    return b"".join(map(as_event, (*deltas, {"type": f"response.{kind}.done", **where, name: text})))
+
+
+def _item(placed: Placed, *, empty: bool = False) -> dict[str, object]:
+    """Return an output item as its last event and a whole answer hold it, or ``empty``, as a stream begins it."""
+    status = "in_progress" if empty else "completed"
     match placed.part:
         case Text() as part:
-            content = [{"type": "output_text", "text": part.whole}]
-            return {"type": "message", "role": "assistant", "id": f"msg_{placed.own}", "content": content}
+            content = [] if empty else [_content(part.whole)]
+            return {"type": "message", "role": "assistant", "id": f"msg_{placed.own}", "status": status, "content": content}
         case Reasoning() as part:
-            summary = [{"type": "summary_text", "text": text} for text in part.summary]
+            summary = [] if empty else [{"type": "summary_text", "text": text} for text in part.summary]
             return {"type": "reasoning", "id": f"rs_{placed.own}", "summary": summary, "encrypted_content": part.encrypted_content}
         case Call() as part:
-            call = {"call_id": placed.call_id, "name": part.name, "arguments": part.encoded}
-            return {"type": "function_call", "id": f"fc_{placed.own}", **call}
+            call = {"call_id": placed.call_id, "name": part.name, "arguments": "" if empty else part.encoded}
+            return {"type": "function_call", "id": f"fc_{placed.own}", "status": status, **call}
         case CustomCall() as part:
-            call = {"call_id": placed.call_id, "name": part.name, "input": part.input}
-            return {"type": "custom_tool_call", "id": f"ct_{placed.own}", **call}
+            call = {"call_id": placed.call_id, "name": part.name, "input": "" if empty else part.input}
+            return {"type": "custom_tool_call", "id": f"ct_{placed.own}", "status": status, **call}
 
 
 def _result(rule: Rule) -> dict[str, object]:

@@ -69,7 +69,7 @@ def parse(stream: bytes) -> list[dict[str, Any]]:
 
 
 async def test_an_answer_is_a_whole_stream_of_events() -> None:
-    """A text comes as added, deltas, done; every other item as done; the usage comes last, with its sum."""
+    """Every item is added empty, comes as deltas and is whole when it is done; the usage comes last, with its sum."""
     rule = Rule(
         answer=(
             Reasoning(summary=("think",), encrypted_content="opaque"),
@@ -82,14 +82,27 @@ async def test_an_answer_is_a_whole_stream_of_events() -> None:
     async with ResponsesServer(Script(rules=(rule,))) as server:
         events = await events_of(server, asking("hi"))
     kinds = [event["type"].removeprefix("response.") for event in events]
-    done = "output_item.done"
-    assert kinds == ["created", done, "output_item.added", *["output_text.delta"] * 2, done, done, done, "completed"]
-    assert [event["delta"] for event in events if "delta" in event] == ["Hel", "lo"]
-    reasoning, text, call, custom = (event["item"] for event in events if event["type"] == f"response.{done}")
+    added, done = "output_item.added", "output_item.done"
+    arguments, free_form = "function_call_arguments", "custom_tool_call_input"
+    assert kinds == [
+        "created",
+        *(added, done),
+        *(added, "content_part.added", *["output_text.delta"] * 2, "output_text.done", "content_part.done", done),
+        *(added, *[f"{arguments}.delta"] * 2, f"{arguments}.done", done),
+        *(added, *[f"{free_form}.delta"] * 2, f"{free_form}.done", done),
+        "completed",
+    ]
+    assert [event["delta"] for event in events if "delta" in event] == ["Hel", "lo", '{"cmd"', ': "ls"}', "*** Beg", "in Patch"]
+    begun = [event["item"] for event in events if event["type"] == f"response.{added}"]
+    assert (begun[1]["content"], begun[2]["arguments"], begun[3]["input"]) == ([], "", "")
+    items = [event["item"] for event in events if event["type"] == f"response.{done}"]
+    assert [item["id"] for item in begun] == [item["id"] for item in items]
+    reasoning, text, call, custom = items
     assert reasoning["encrypted_content"] == "opaque"
-    assert text["content"] == [{"type": "output_text", "text": "Hello"}]
+    assert text["content"] == [{"type": "output_text", "text": "Hello", "annotations": []}]
     assert (call["call_id"], json.loads(call["arguments"])) == ("mine", {"cmd": "ls"})
     assert (custom["type"], custom["call_id"], custom["input"]) == ("custom_tool_call", "call_1_3", "*** Begin Patch")
+    assert events[-1]["response"]["output"] == items
     assert [event["output_index"] for event in events if event["type"] == f"response.{done}"] == [0, 1, 2, 3]
     assert events[-1]["response"]["usage"]["total_tokens"] == 9
 
@@ -98,7 +111,7 @@ async def test_equal_parts_are_two_items() -> None:
     """The same part twice gives two items with ids of their own."""
     call = Call(name="exec_command", arguments={})
     async with ResponsesServer(Script(rules=(Rule(answer=(call, call)),))) as server:
-        items = [e["item"]["call_id"] for e in await events_of(server, asking("hi")) if "item" in e]
+        items = [e["item"]["call_id"] for e in await events_of(server, asking("hi")) if e["type"] == "response.output_item.done"]
     assert items == ["call_1_0", "call_1_1"]
 
 
