@@ -36,7 +36,7 @@ from jamcore.testing.crash import Life, Lives
 from jamcore.testing.daemon_process import begin_daemon
 from jamcore.testing.guards import Process, descendants, settle
 from jamcore.testing.guards import kill as kill_processes
-from jamcore.testing.toolchains import ToolchainUnavailableError, pinned_toolchain
+from jamcore.testing.toolchains import ToolchainUnavailableError, installed_toolchain
 
 UP_S = 30.0
 """From its start to its first answer: one second, more on a machine that swaps."""
@@ -341,14 +341,14 @@ async def place_toolchain(app: Path, provider: str) -> None:
         ToolchainUnavailableError: The plugin is not installed or not loaded, or its program cannot be had here.
     """
     spec = await _pinned(provider)
-    source = await to_thread.run_sync(pinned_toolchain, spec)
+    source = await to_thread.run_sync(installed_toolchain, spec)
     await to_thread.run_sync(_link, app, provider, spec, source)
 
 
 def probe_provider(provider: str) -> str | None:
     """Answer a need: ``None`` when the plugin is installed and its pinned program can be had, else why not."""
     try:
-        pinned_toolchain(anyio.run(_pinned, provider))
+        installed_toolchain(anyio.run(_pinned, provider))
     except ToolchainUnavailableError as error:
         return str(error)
     return None
@@ -369,14 +369,8 @@ def _link(app: Path, provider: str, spec: ToolchainSpec, source: Path) -> None:
     files = Files()
     final = app / layout.toolchain(provider, spec.version)
     files.make_private(final.parent)
-    digest = next(wheel.sha256 for wheel in spec.wheels if wheel.sha256.startswith(source.parent.name.rpartition("-")[2]))
-    shutil.copytree(source, final / spec.root, copy_function=_link_or_copy)
-    for directory in (final, *(path for path in final.rglob("*") if path.is_dir())):
-        directory.chmod(0o755)  # guests run as another user
-    count = sum(1 for path in final.rglob("*") if path.is_file())
-    record = CompletionRecord(
-        provider=provider, distribution=spec.distribution, version=spec.version, wheel_sha256=digest, files=count
-    )
+    shutil.copytree(source, final, copy_function=_link_or_copy)
+    record = CompletionRecord.model_validate_json((source / COMPLETE).read_bytes()).model_copy(update={"provider": provider})
     files.write_atomic(final / COMPLETE, record.canonical_json() + b"\n")
 
 
