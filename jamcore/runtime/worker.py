@@ -28,6 +28,7 @@ from jamcore.runtime.seat import Seat
 from jamcore.runtime.seating import Seating
 from jamcore.runtime.turns import TurnRunner
 from jamcore.sandbox.teardown import Sleep
+from jamcore.system.files import typed_storage
 from jamcore.system.tasks import owned_tasks
 
 CLOSED, SAFE, PARKED = 1 / 2, 5 / 6, 1.0
@@ -117,7 +118,8 @@ class HostWorker:
 
     async def join(self, seat: Seat) -> None:
         """Take a seat on the host. See :meth:`~jamcore.runtime.roster.Roster.join`."""
-        await self._roster.join(seat)
+        with typed_storage():
+            await self._roster.join(seat)
 
     def give_back(self, session: UUID) -> None:
         """Give back the claim of a session that got no seat; with the last one the host ends."""
@@ -161,7 +163,8 @@ class HostWorker:
         """
         self._roster.expect(first)
         try:
-            await self._live(first, report_up)
+            with typed_storage():
+                await self._live(first, report_up)
         except JamError as error:
             self._end.why = str(error)
             raise

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from anyio import to_thread
 
-from jamcore.system.files import storage_error
+from jamcore.system.files import typed_storage
 
 T = TypeVar("T")
 
@@ -19,7 +19,5 @@ async def in_thread(work: Callable[[], T]) -> T:
         StorageFullError, StorageFailedError: The machine failed: an ``OSError`` of the work, typed.
         Exception: Whatever else the work raised.
     """
-    try:
+    with typed_storage():
         return await to_thread.run_sync(work)
-    except OSError as error:
-        raise storage_error(error) from error

@@ -55,6 +55,19 @@ def storage_error(error: OSError) -> JamError:
     return StorageFullError(detail=detail) if full else StorageFailedError(detail=detail)
 
 
+@contextmanager
+def typed_storage() -> Iterator[None]:
+    """Let no plain ``OSError`` out of a block.
+
+    Raises:
+        StorageFullError, StorageFailedError: The machine failed.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error) from error
+
+
 class Files:
     """Writes to the file system. One object per daemon; tests subclass it to inject a full disk or a crash."""
 
