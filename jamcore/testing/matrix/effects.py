@@ -58,7 +58,7 @@ class Tracing:
     def _called(self, call: str, arguments: tuple[Any, ...]) -> None:
         if call not in _CALLS:
             return
-        named = [_where(arguments[name], _at(arguments, directory)) for name, directory in _CALLS[call]]
+        named = [where(arguments[name], at_of(arguments, directory)) for name, directory in _CALLS[call]]
         lasting = [path for path in named if self._lasts(path)]
         if lasting:
             self._write(EFFECT, f"{call.removeprefix('os.')} {lasting[-1].removeprefix(self._below)}")
@@ -99,11 +99,12 @@ def crowded(found: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     return {point: effects for point, effects in found.items() if len(effects) > 1}
 
 
-def _at(arguments: tuple[Any, ...], place: int) -> int:
-    return arguments[place] if place < len(arguments) else NO_DIRECTORY
+def at_of(arguments: tuple[Any, ...], place: int) -> int:
+    """Return the open directory that an audited call names at a place, if it does."""
+    return arguments[place] if 0 <= place < len(arguments) else NO_DIRECTORY
 
 
-def _where(path: int | str | bytes | os.PathLike[str], directory: int) -> str:
+def where(path: int | str | bytes | os.PathLike[str], directory: int) -> str:
     """Return the path of what a call names: by itself, below an open directory, or as an open file."""
     if isinstance(path, int):
         return str(Path(f"/proc/self/fd/{path}").readlink())
