@@ -10,6 +10,7 @@ import pytest
 
 from jamcore.cli.main import run
 from jamcore.cli.table import find
+from jamcore.testing.servers.apis import SERVERS
 from jamcore.testing.servers.script import Match, Rule, Script
 
 pytestmark = pytest.mark.unprivileged
@@ -28,6 +29,22 @@ def test_every_field_of_a_rule_is_named() -> None:
     kinds = {part["properties"]["kind"]["const"] for name, part in Rule.model_json_schema()["$defs"].items() if name in _PARTS}
     for name in {*Rule.model_fields, *Match.model_fields, *kinds}:
         assert f"`{name}`" in PAGE, name
+
+
+def test_every_fault_is_named_with_its_fields() -> None:
+    """Each has a row of the table."""
+    faults = {name: form for name, form in Rule.model_json_schema()["$defs"].items() if name.endswith("Fault")}
+    assert len(faults) == 7
+    for form in faults.values():
+        kind, *fields = [form["properties"]["kind"]["const"], *(name for name in form["properties"] if name != "kind")]
+        (row,) = re.findall(rf"^\| `{kind}` \| .*$", PAGE, re.MULTILINE)
+        assert [name for name in fields if f"`{name}`" not in row] == []
+
+
+def test_every_server_is_named() -> None:
+    """With its module and its class."""
+    for name, server in SERVERS.items():
+        assert f"| `{name}` | `{server.__name__}` |" in PAGE
 
 
 def test_every_command_that_is_shown_is_one_with_its_options(
