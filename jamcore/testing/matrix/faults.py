@@ -79,7 +79,8 @@ _WRAPPED: Mapping[str, str] = MappingProxyType(
 """Calls of ``os`` that are not audited; each takes a descriptor first."""
 _MET: ContextVar[bool] = ContextVar("met", default=False)
 _FOR_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-_DATABASE = re.compile(r"jam\.db|\.log$")
+_NOT_MET = re.compile(r"notes/|.*(?:jam\.db|\.log$)")
+"""What a matrix notes for itself, the database, and logs."""
 _CHANCE = re.compile(
     r"""(?x) [0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
       | (?<=jam-)[0-9a-f]{16}
@@ -188,9 +189,10 @@ class Faults:
         Raises:
             OSError: It is the one, or the disk is what it became.
         """
-        if not self._is_below(path) or _DATABASE.search(path):
+        relative = path.removeprefix(self._below)
+        if not self._is_below(path) or _NOT_MET.match(relative):
             return
-        relative = _CHANCE.sub("*", path.removeprefix(self._below))
+        relative = _CHANCE.sub("*", relative)
         meets = self._meets()
         with self._lock:
             if meets:
