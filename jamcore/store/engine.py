@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ from uuid import UUID
 
 import anyio
 from anyio import to_thread
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import QueuePool
 
@@ -22,6 +23,7 @@ from jamcore.store.failures import of_file, require_plain_host, typed_failures, 
 from jamcore.store.fencing import require_epoch, take_over
 from jamcore.store.migrate import upgrade
 from jamcore.store.repos import Context, Fence, Repos
+from jamcore.store.tables.operations import OPERATIONS
 from jamcore.system.clock import Clock
 from jamcore.system.files import PRIVATE_FILE, Files
 
@@ -39,9 +41,10 @@ _READ = "jam_read"
 class Store:
     """Made by :func:`open_store`. Owned by one daemon instance; nothing is shared between two."""
 
-    def __init__(self, engine: Engine, *, clock: Clock, fence: Fence) -> None:
+    def __init__(self, engine: Engine, *, clock: Clock, fence: Fence, latest: datetime | None = None) -> None:
         self._engine = engine
         self._clock = clock
+        self._latest = latest
         self._fence = fence
         self._writer = anyio.CapacityLimiter(1)
         self._readers = anyio.CapacityLimiter(READERS)
@@ -84,7 +87,16 @@ class Store:
             with connection.begin():
                 if write:
                     require_epoch(connection, self._fence)
-                return work(Repos(Context(connection=connection, now=self._clock.now(), fence=self._fence)))
+                now = self._moment() if write else self._clock.now()
+                return work(Repos(Context(connection=connection, now=now, fence=self._fence)))
+
+    def _moment(self) -> datetime:
+        """Return the time of what is written now. It never goes back: after a clock was set back the order of what happened stays."""
+        now = self._clock.now()
+        if self._latest is not None and now < self._latest:
+            now = self._latest + timedelta(microseconds=1)
+        self._latest = now  # there is one writer
+        return now
 
 
 @asynccontextmanager
@@ -111,8 +123,8 @@ async def open_store(
         require_plain_host(url)
         engine = _engine(url, busy_timeout_s)
     try:
-        fence = await to_thread.run_sync(_prepare, engine, files, daemon_id)
-        yield Store(engine, clock=clock, fence=fence)
+        fence, latest = await to_thread.run_sync(_prepare, engine, files, daemon_id)
+        yield Store(engine, clock=clock, fence=fence, latest=latest)
     finally:
         with anyio.CancelScope(shield=True):  # closing takes no longer than the write that is going on
             await to_thread.run_sync(engine.dispose)
@@ -147,7 +159,8 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get(_READ) else "BEGIN IMMEDIATE")
 
 
-def _prepare(engine: Engine, files: Files, daemon_id: UUID) -> Fence:
+def _prepare(engine: Engine, files: Files, daemon_id: UUID) -> tuple[Fence, datetime | None]:
+    """Make the database usable and take it over; return as whom, and when this daemon last began something."""
     path = _database_file(engine)
     if path is not None:
         _make_private(path, files)
@@ -158,7 +171,8 @@ def _prepare(engine: Engine, files: Files, daemon_id: UUID) -> Fence:
             _require_unicode(engine)
         upgrade(engine, files)
         with engine.begin() as connection:
-            return take_over(connection, daemon_id)
+            begun = select(func.max(OPERATIONS.c.started_at)).where(OPERATIONS.c.daemon_id == daemon_id)
+            return take_over(connection, daemon_id), connection.execute(begun).scalar_one()
 
 
 def _database_file(engine: Engine) -> Path | None:

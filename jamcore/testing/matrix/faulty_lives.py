@@ -8,8 +8,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from uuid import UUID
 
-import anyio
-
 from jamcore.daemon.services import Services
 from jamcore.domain.errors import JamError
 from jamcore.testing.matrix.lives import OUTCOME, plugged, require_exact_retries, require_same, require_sound_exports
@@ -22,7 +20,6 @@ CALLED, ANSWERED, KNOWN = "called", "answered", "known"
 """Files beside a world: which calls a whole run makes, what a request with a fault was answered, and the operations before it."""
 ANEW = UUID(int=80 << 100)
 """The id of a further request, after the first was given up."""
-ANSWER_S = 40.0
 DONE = "done"
 OVER = frozenset({"journal.given_up", "journal.interrupted"})
 """What an exact retry is answered whose action has ended without success."""
@@ -105,14 +102,13 @@ async def asked(
 
 
 async def answered(ask: Callable[[], Awaitable[object]]) -> str:
-    """Return what a request is answered: the code of a typed error, or that it was done."""
-    with anyio.fail_after(ANSWER_S):
-        try:
-            await ask()
-        except JamError as error:
-            told = error
-        else:
-            return DONE
+    """Return what a request is answered: the code of a typed error, or that it was done. A life is bounded, and with it every answer."""
+    try:
+        await ask()
+    except JamError as error:
+        told = error
+    else:
+        return DONE
     assert told.hint, told
     assert not told.code.startswith("fault."), told
     return told.code
