@@ -11,18 +11,24 @@ from jamcore.domain.operations import OPERATION, UNFINISHED, About, Operation, O
 from jamcore.store.errors import FencedError
 from jamcore.store.repos.base import Repository, read_row
 from jamcore.store.repos.rooms import find_by_ref
-from jamcore.store.tables.hosts import HOSTS, WORKSPACES
+from jamcore.store.tables.hosts import BINDINGS, HOSTS, SESSIONS, WORKSPACES
 from jamcore.store.tables.operations import OPERATION_EVENTS, OPERATIONS
 
 _ABOUT = tuple(About.model_fields)
 _UNFINISHED = OPERATIONS.c.state.in_([state.value for state in UNFINISHED])
 _LAST = select(func.coalesce(func.max(OPERATION_EVENTS.c.seq), 0)).where(OPERATION_EVENTS.c.operation_id == bindparam("operation"))
 """Made once: every boundary of every step asks for it."""
-_HOST_OF_WORKSPACE = select(WORKSPACES.c.host_id).where(WORKSPACES.c.id == bindparam("workspace")).scalar_subquery()
-_OWNERS = select(HOSTS.c.id, HOSTS.c.daemon_id, HOSTS.c.fence_epoch).where(
-    or_(HOSTS.c.id == bindparam("host"), HOSTS.c.id == _HOST_OF_WORKSPACE)
+_OF_WORKSPACE = select(WORKSPACES.c.host_id).where(WORKSPACES.c.id == bindparam("workspace"))
+_OF_SESSION = select(SESSIONS.c.host_id).where(SESSIONS.c.id == bindparam("session"))
+_OF_ROOM = (
+    select(SESSIONS.c.host_id)
+    .join(BINDINGS, BINDINGS.c.session_id == SESSIONS.c.id)
+    .where(BINDINGS.c.room_id == bindparam("room"), BINDINGS.c.live)
 )
-"""Whose the host is that an operation is about, by itself or by its workspace."""
+_OWNERS = select(HOSTS.c.id, HOSTS.c.daemon_id, HOSTS.c.fence_epoch).where(
+    or_(HOSTS.c.id == bindparam("host"), *(HOSTS.c.id.in_(each) for each in (_OF_WORKSPACE, _OF_SESSION, _OF_ROOM)))
+)
+"""Whose the host is that an operation is about: by itself, or by a workspace, a session or a room of it."""
 FAILED_STEP = "failed"
 """The phase of a boundary at which a step failed."""
 
@@ -80,10 +86,11 @@ class Operations(Repository):
         return self.get(identifier)
 
     def _require_our_host(self, about: About) -> None:
-        if about.host_id is None and about.workspace_id is None:
+        named = {"host": about.host_id, "workspace": about.workspace_id, "session": about.session_id, "room": about.room_id}
+        if not any(named.values()):
             return
         fence = self._context.fence
-        for host in self._connection.execute(_OWNERS, {"host": about.host_id, "workspace": about.workspace_id}):
+        for host in self._connection.execute(_OWNERS, named):
             if (host.daemon_id, host.fence_epoch) != (fence.daemon_id, fence.epoch):
                 raise FencedError(kind="host", ref=str(host.id))
 

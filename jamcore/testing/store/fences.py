@@ -101,7 +101,12 @@ class FenceTests(StoreTests):
                 await two.transact(lambda repos: repos.operations.end(operation.id, OperationState.FAILED, "interrupted"))
             with pytest.raises(FencedError):
                 await two.transact(lambda repos: repos.operations.note(operation.id, "layout", "intended", "{}"))
-            for about in (About(workspace_id=theirs.workspace.id), About(host_id=theirs.host.id)):
+            for about in (
+                About(host_id=theirs.host.id),
+                About(workspace_id=theirs.workspace.id),
+                About(session_id=theirs.session.id),
+                About(room_id=theirs.room.id),
+            ):
                 with pytest.raises(FencedError):
                     await two.transact(partial(_begin, make.ids.uuid(), about))
             with pytest.raises(FencedError):
