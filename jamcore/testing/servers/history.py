@@ -86,7 +86,7 @@ def conversation(
         return ()
     said = _input_items(body["input"]) if "input" in body else _message_items(body.get("messages"))
     names = "|".join(map(re.escape, context_elements))
-    element = re.compile(rf"\s*<({names})(?:\s[^>]*)?>.*?</\1>\s*", re.DOTALL) if names else None
+    element = re.compile(rf"<({names})(?:\s[^>]*)?>.*?</\1>", re.DOTALL) if names else None
     cleaned = (_without_context(item, tuple(context_marks), element) for item in said)
     return tuple(item for item in cleaned if item is not None)
 
@@ -124,9 +124,12 @@ def _without_context(item: Item, context_marks: tuple[str, ...], element: re.Pat
 
 def _cut_out(element: re.Pattern[str] | None, text: str) -> str:
     """Return ``text`` as it is if no element is in it, else without them, the pieces between them on lines of their own."""
-    if element is None or element.search(text) is None:
+    first, *others = [text] if element is None else element.split(text)[::2]  # every second piece is the name of an element
+    if not others:
         return text
-    return element.sub("\n", text).strip("\n")
+    *middle, last = others
+    pieces = (first.rstrip(), *(piece.strip() for piece in middle), last.lstrip())
+    return "\n".join(piece for piece in pieces if piece)
 
 
 def _input_items(entries: object) -> Iterator[Item]:
