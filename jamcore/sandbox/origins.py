@@ -227,7 +227,7 @@ class PackageOrigin:
         argv = (
             *(program, "pack", self.wanted, "--pack-destination", str(target), "--cache", str(scratch / "cache")),
             *("--ignore-scripts", "--no-update-notifier", "--no-audit", "--no-fund", "--no-progress", "--loglevel=error"),
-            *("--fetch-retries=2", "--fetch-retry-maxtimeout=10000", "--fetch-timeout=20000"),
+            *("--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-factor=2", "--fetch-timeout=20000"),
         )
         return Call(argv, env | {"TMPDIR": str(scratch)}, tells=False)
 

@@ -42,6 +42,16 @@ def probe_tmux() -> str | None:
     return _probe_program("tmux", "-V")
 
 
+def probe_npm() -> str | None:
+    """``npm``: the npm client is on the path and runs."""
+    return _probe_program("npm", "--version")
+
+
+def probe_npm_registry() -> str | None:
+    """``npm-registry``: the npm client reaches the registry that it is configured for, and that registry has the usual packages."""
+    return _probe_program("npm", "view", "--fetch-retries=0", "--fetch-timeout=10000", "is-number@7.0.0", "version")
+
+
 def probe_root() -> str | None:
     """``root``: the tests run as uid 0."""
     return None if os.geteuid() == 0 else "the tests do not run as root"
@@ -63,6 +73,8 @@ def builtin_needs() -> dict[str, Probe]:
         "git": probe_git,
         "root": probe_root,
         "bubblewrap": probe_user_namespaces,
+        "npm": probe_npm,
+        "npm-registry": probe_npm_registry,
         "tmux": probe_tmux,
         "postgres": probe_postgres,
     }
