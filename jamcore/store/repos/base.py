@@ -19,6 +19,7 @@ from jamcore.domain.records import Record
 from jamcore.domain.transitions import TransitionTable
 from jamcore.store.errors import FencedError
 from jamcore.store.failures import is_duplicate
+from jamcore.store.tables.hosts import HOSTS
 
 R = TypeVar("R", bound=Record)
 S = TypeVar("S", bound=StrEnum)
@@ -134,6 +135,15 @@ class Repository:
         if (row["daemon_id"], row["fence_epoch"]) != (fence.daemon_id, fence.epoch):
             raise FencedError(kind=self.kind, ref=str(ref))
 
+    def _require_our_host(self, host: UUID) -> None:
+        """Require that a host is this daemon's: what is noted of another's would be said without having seen it.
+
+        Raises:
+            NotFoundError, FencedError: There is none, or it is another daemon's.
+        """
+        owner = self._connection.execute(_FENCE_OF_HOST, {"host": host}).mappings().one_or_none()
+        self._require_ours(self._need(owner, host), host)
+
     def _ownership(self) -> dict[str, Any]:
         """Return the fence columns of a new row: the writer owns what it makes, whatever the record says."""
         return {"daemon_id": self._context.fence.daemon_id, "fence_epoch": self._context.fence.epoch}
@@ -141,6 +151,9 @@ class Repository:
     def _fence(self) -> list[ColumnElement[bool]]:
         fence = self._context.fence
         return [self.table.c.daemon_id == fence.daemon_id, self.table.c.fence_epoch == fence.epoch]
+
+
+_FENCE_OF_HOST = select(HOSTS.c.daemon_id, HOSTS.c.fence_epoch).where(HOSTS.c.id == bindparam("host"))
 
 
 @cache  # one for each table, made once: making it, and finding its compiled form, costs more than running it

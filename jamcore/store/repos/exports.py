@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import insert, select, update
 
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.host_cleanups import CLEANUP, CleanupStage, HostCleanup
@@ -15,11 +15,9 @@ from jamcore.domain.operations import OperationState
 from jamcore.store.repos.base import Repository, read_row
 from jamcore.store.repos.rooms import find_by_ref
 from jamcore.store.tables.exports import EXPORT_IDS, EXPORTS, HOST_CLEANUPS
-from jamcore.store.tables.hosts import HOSTS
 from jamcore.store.tables.operations import OPERATIONS
 
 _SAME = tuple(name for name in KeptExport.model_fields if name not in ("state", "created_at", "verified_at", "deleted_at"))
-_FENCE_OF_HOST = select(HOSTS.c.daemon_id, HOSTS.c.fence_epoch).where(HOSTS.c.id == bindparam("host"))
 
 
 class Exports(Repository):
@@ -136,8 +134,7 @@ class HostCleanups(Repository):
             ConflictError: The id was used for another, or the host has one that has not ended.
             FencedError: The host is another daemon's, whose engine alone can say what becomes of it.
         """
-        owner = self._connection.execute(_FENCE_OF_HOST, {"host": cleanup.host_id}).mappings().one_or_none()
-        self._require_ours(self._need(owner, cleanup.host_id), cleanup.host_id)
+        self._require_our_host(cleanup.host_id)
         values = cleanup.model_dump() | {"stage": cleanup.stage.value} | self._ownership()
         same = ("host_id", "confirmed", "sandbox_absent", "planned_bytes", "retained_bytes")
         self._take_over(cleanup, values)

@@ -61,7 +61,7 @@ class Operations(Repository):
         """
         known = self._by_id(identifier)
         if known is None:
-            self._require_our_host(about)
+            self._require_our_hosts(about)
         elif known["daemon_id"] != self._context.fence.daemon_id:
             raise FencedError(kind=self.kind, ref=str(identifier))
         if known is None and state not in UNFINISHED:
@@ -85,7 +85,7 @@ class Operations(Repository):
             self._append(identifier, state)
         return self.get(identifier)
 
-    def _require_our_host(self, about: About) -> None:
+    def _require_our_hosts(self, about: About) -> None:
         named = {"host": about.host_id, "workspace": about.workspace_id, "session": about.session_id, "room": about.room_id}
         if not any(named.values()):
             return

@@ -39,6 +39,7 @@ class UnsavedHosts(Repository):
         """
         found = self._one(UNSAVED_HOSTS.c.host_id == failed.host_id, UNSAVED_HOSTS.c.settlement.is_(None))
         if found is None:
+            self._require_our_host(failed.host_id)
             values = failed.model_dump() | {"turns": json.dumps([]), "settlement": None} | self._ownership()
             self._insert_once(failed.id, values, compare=("host_id", "code", "problem"))
             return _unsaved(self._need(self._by_id(failed.id), failed.id))
@@ -79,13 +80,14 @@ class Verifications(Repository):
         """Keep what a reading showed now; no ``problem``: it was sound.
 
         Raises:
-            FencedError: The row is another daemon's.
+            FencedError: The host is another daemon's, in whose app directory its generations lie.
         """
         now = self._context.now
         values = {"checked_at": now, "problem": problem} | ({} if problem else {"sound_at": now})
         ours = [VERIFICATIONS.c.checkpoint_id == checkpoint, *self._fence()]
         change = update(VERIFICATIONS).where(*ours).values(**values)
         if self._connection.execute(change).rowcount != 1:
+            self._require_our_host(host)
             new = values | {"checkpoint_id": checkpoint, "host_id": host} | self._ownership()
             try:
                 with self._unless_taken(checkpoint, "it was read by somebody else"):

@@ -63,9 +63,15 @@ class SafekeepingTests(StoreTests):
                 assert kept.settlement == "checkpoint"
 
     async def test_another_daemons_record_is_left_alone(self, open_life: OpenLife, make: Records) -> None:
-        """Two daemons may share a database; a host's trouble is its own daemon's."""
+        """Two daemons may share a database; a host's trouble is its own daemon's, and whoever does not see its files finds no damage."""
         async with open_life() as store, open_life(daemon_id=OTHER) as other:
             seeded = await store.transact(make.seed)
+            kept = await store.transact(lambda repos: repos.checkpoints.insert(make.checkpoint(seeded.host)))
+            with pytest.raises(FencedError):
+                await other.transact(lambda repos: repos.unsaved_hosts.note(failure(seeded, make, TWO)))
+            with pytest.raises(FencedError):
+                await other.transact(lambda repos: repos.verifications.note(kept.id, seeded.host.id, "it is gone"))
+            assert await store.read(lambda repos: repos.verifications.of_checkpoint(kept.id)) is None
             await store.transact(lambda repos: repos.unsaved_hosts.note(failure(seeded, make)))
             with pytest.raises(FencedError):
                 await other.transact(lambda repos: repos.unsaved_hosts.note(failure(seeded, make, TWO)))
