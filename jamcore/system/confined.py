@@ -62,9 +62,9 @@ def main() -> None:
     libc, parent = ctypes.CDLL(None, use_errno=True), os.getppid()
     user, group = os.geteuid(), os.getegid()
     libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
-    if libc.unshare(_NAMESPACES) == 0:
+    if _possible(libc, user, group):
+        _separate(libc, user, group)
         _end_with(libc, parent)  # new rights may forget what was asked for before
-        _number(user, group)
         sys.exit(_inside(libc, Path(root), Path(noted), writable, argv))
     _become(argv)
 
@@ -78,7 +78,7 @@ def _become(argv: list[str]) -> NoReturn:
 
 
 def _inside(libc: ctypes.CDLL, root: Path, noted: Path, writable: list[str], argv: list[str]) -> int:
-    """Start the program as the first of its own processes, and return its code."""
+    """Start the program among processes of its own, and return its code."""
     seen, told = os.pipe()
     child = os.fork()
     if child == 0:
@@ -87,13 +87,23 @@ def _inside(libc: ctypes.CDLL, root: Path, noted: Path, writable: list[str], arg
             _view(libc, root, writable)
             os.write(told, b"!")
         os.chdir(writable[0])
-        _become(argv)
+        # The first process of a namespace is deaf to most signals, its own among them, so that the program is the second.
+        if (program := os.fork()) == 0:
+            _become(argv)
+        os._exit(_code_of(program))
     os.close(told)
     if os.read(seen, 1):
         noted.touch()
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else 128 - code
+    return _code_of(child)
+
+
+def _code_of(child: int) -> int:
+    """Wait for a process, and for whatever was left to this one meanwhile."""
+    while True:
+        ended, status = os.wait()
+        if ended == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
 
 
 def _end_with(libc: ctypes.CDLL, parent: int) -> None:
@@ -101,7 +111,19 @@ def _end_with(libc: ctypes.CDLL, parent: int) -> None:
         os._exit(_UNUSABLE)
 
 
-def _number(user: int, group: int) -> None:
+def _possible(libc: ctypes.CDLL, user: int, group: int) -> bool:
+    """Try it in a process that is thrown away: some machines refuse only when one is half way, and there is no way back."""
+    if (child := os.fork()) == 0:
+        with suppress(OSError):
+            _separate(libc, user, group)
+            os._exit(0)
+        os._exit(1)
+    return _code_of(child) == 0
+
+
+def _separate(libc: ctypes.CDLL, user: int, group: int) -> None:
+    """Enter new namespaces, as the same user under another number."""
+    _check(libc.unshare(_NAMESPACES), Path("/"))
     for name, text in (("setgroups", "deny"), ("uid_map", f"{USER} {user} 1"), ("gid_map", f"{USER} {group} 1")):
         Path("/proc/self", name).write_text(text)
 

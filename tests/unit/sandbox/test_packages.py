@@ -31,21 +31,14 @@ from jamcore.sandbox.toolchain import (
 )
 from jamcore.system.files import Files
 from jamcore.system.process import Finished
+from jamcore.testing import archives
+from jamcore.testing.archives import Failing, Killed, entry
 
 pytestmark = pytest.mark.anyio
 
 PROGRAM = ("package/bin/good", b"#!/bin/sh\necho good\n")
 MANIFEST = ("package/package.json", b'{"name": "@good/agent-linux", "version": "1.2.3"}')
-Change = Callable[[tarfile.TarInfo], None]
-
-
-def entry(name: str, data: bytes = b"", **fields: object) -> tuple[tarfile.TarInfo, bytes]:
-    """Return a member; ``fields`` are set on its header."""
-    info = tarfile.TarInfo(name)
-    info.size, info.mode = len(data), 0o644
-    for field, value in fields.items():
-        setattr(info, field, value)
-    return info, data
+Member = tuple[tarfile.TarInfo, bytes]
 
 
 GOOD = (
@@ -56,16 +49,9 @@ GOOD = (
 )
 
 
-def make_tarball(
-    directory: Path, members: Iterable[tuple[tarfile.TarInfo, bytes]] = GOOD, *, name: str = "good-agent-linux-1.2.3.tgz"
-) -> Path:
+def make_tarball(directory: Path, members: Iterable[Member] = GOOD, *, name: str = "good-agent-linux-1.2.3.tgz") -> Path:
     """Write a tarball as a registry has it."""
-    directory.mkdir(exist_ok=True)
-    path = directory / name
-    with tarfile.open(path, "w:gz") as archive:
-        for info, data in members:
-            archive.addfile(info, io.BytesIO(data))
-    return path
+    return archives.make_tarball(directory / name, members)
 
 
 def spec_for(tarball: Path, *, platform: str | None = None) -> ToolchainSpec:
@@ -215,7 +201,7 @@ def test_npms_words_are_classified_in_one_place(words: bytes, kind: type[JamErro
 # --------------------------------------------------------------------------------------------------------- bad tarballs
 
 HUGE_NAME = entry("package/" + "n" * (2 << 20), b"x")
-BAD: dict[str, tuple[tuple[tarfile.TarInfo, bytes], ...]] = {
+BAD: dict[str, tuple[Member, ...]] = {
     "climbs": (*GOOD, entry("package/../../escaped", b"x")),
     "climbs at the end": (*GOOD, entry("package/..", b"x")),
     "backslash": (*GOOD, entry("package/a\\..\\b", b"x")),
@@ -322,33 +308,15 @@ def test_a_bomb_of_headers_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         unpack_tarball(tarball, spec_for(tarball), tmp_path / "tree", files=Files())
 
 
-class Cut(BaseException):
-    """Stands for a SIGKILL: nothing cleans up after it."""
-
-
-class Cutting(Files):
-    """Is interrupted at the n-th durable effect."""
-
-    def __init__(self, at: int) -> None:
-        self._left = at
-
-    def sync(self, descriptor: int) -> None:
-        """Count down."""
-        self._left -= 1
-        if self._left == 0:
-            raise Cut
-        super().sync(descriptor)
-
-
 @pytest.mark.parametrize("at", range(1, 20, 3))
 async def test_an_interrupted_installation_selects_nothing(tmp_path: Path, at: int) -> None:
     """Killed at a durable effect: it is whole, or not selected, and the next attempt works."""
     tarball = make_tarball(tmp_path / "tarballs")
     spec, app = spec_for(tarball), tmp_path / "app"
     try:
-        await toolchains(app, {}, tarballs=tmp_path / "tarballs", files=Cutting(at)).install("good", spec)
+        await toolchains(app, {}, tarballs=tmp_path / "tarballs", files=Failing(at)).install("good", spec)
         cut = False
-    except Cut:
+    except Killed:
         cut = True
     fresh = toolchains(app, {}, tarballs=tmp_path / "tarballs")
     if cut:

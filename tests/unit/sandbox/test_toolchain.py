@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 import stat
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -30,6 +28,8 @@ from jamcore.sandbox.toolchain import (
 from jamcore.sandbox.wheels import unpack_wheel
 from jamcore.system.files import Files
 from jamcore.system.process import Finished
+from jamcore.testing import archives
+from jamcore.testing.archives import Failing, Killed
 
 pytestmark = pytest.mark.anyio
 
@@ -45,24 +45,7 @@ def make_wheel(
     directory: Path, members: Mapping[str, bytes] = MEMBERS, *, version: str = "1.0", modes: Mapping[str, int] | None = None
 ) -> Path:
     """Write a wheel that pip accepts."""
-    directory.mkdir(exist_ok=True)
-    path = directory / f"good_bin-{version}-py3-none-any.whl"
-    info = f"good_bin-{version}.dist-info"
-    rest = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: good-bin\nVersion: {version}\n".encode(),
-        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    everything = {**members, **rest}
-    record = "".join(
-        f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}\n"
-        for name, data in everything.items()
-    )
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in (everything | {f"{info}/RECORD": f"{record}{info}/RECORD,,\n".encode()}).items():
-            member = zipfile.ZipInfo(name)
-            member.external_attr = (modes or {}).get(name, stat.S_IFREG | 0o644) << 16
-            archive.writestr(member, data)
-    return path
+    return archives.make_wheel(directory, members, version=version, modes=modes)
 
 
 def spec_for(wheel: Path, *, version: str = "1.0", platform: str | None = None) -> ToolchainSpec:
@@ -229,25 +212,6 @@ async def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypat
     monkeypatch.setattr("jamcore.sandbox.archives.TOOLCHAIN_BYTES", 10**9)
     with pytest.raises(ToolchainInstallError, match="more than a program should"):
         await toolchains(tmp_path, wheels=tmp_path / "wheels").install("good", spec_for(wheel))
-
-
-class Failing(Files):
-    """Fails or is interrupted at the n-th durable effect."""
-
-    def __init__(self, at: int, error: BaseException) -> None:
-        self._left = at
-        self._error = error
-
-    def sync(self, descriptor: int) -> None:
-        """Count down."""
-        self._left -= 1
-        if self._left == 0:
-            raise self._error
-        super().sync(descriptor)
-
-
-class Killed(BaseException):
-    """Stands for a SIGKILL: nothing cleans up after it."""
 
 
 @pytest.mark.parametrize("at", range(1, 22))
