@@ -48,11 +48,9 @@ def override_of(text: str) -> RemovalOverride:
 def show_archive(output: Output, plan: ArchivePlan, question: ArchiveQuestion, room: str) -> None:
     """Print what would go, what stays, what stands against it, and what to type next."""
     seen = plan.evidence
-    losses = seen.inspection.losses
     output.line("Goes, once a verified export of it exists:")
-    output.line(f"  the room's files: {plan.holds.files} files, {exact_size(plan.holds.bytes_total)}")
-    if losses.files != plan.holds.files:
-        output.line(f"    git's own among them; {losses.files} files without those, {exact_size(losses.bytes)}")
+    git = ", git's own among them" if seen.inspection.repositories else ""
+    output.line(f"  the room's files: {plan.holds.files} files, {exact_size(plan.holds.bytes_total)}{git}")
     for path in question.leave_out:
         output.line(f"  for good, and in no export: {path}", "yellow")
     for path in plan.left_out.first[:LEFT_OUT_SHOWN]:
