@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-from anyio import from_thread, to_thread
+from anyio import from_thread
 
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.export_sources import ExportMaking
@@ -210,7 +210,7 @@ class ArchiveMaking:
     async def _look(self, kept: KeptRoom) -> RemovalInspection:
         app, host = self._options.app, kept.host
         users = SandboxUsers(self._hosts.ownership(self._engines.get(host.engine)).calls, host.sandbox)
-        scratch = await to_thread.run_sync(self._options.files.make_private, app / layout.CHANGES)
+        scratch = await in_thread(partial(self._options.files.make_private, app / layout.CHANGES))
         inspector = Inspector(users=users, clock=self._options.clock, scratch=scratch)
         seen = guest_view(Plan.model_validate_json(host.plan_json), app).path(kept.workspace.guest_path)
         return await inspector.inspect(Path(app / self._making.tree(kept)), guest_path=seen)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import UUID
 
-from anyio import to_thread
-
 from jamcore.daemon.removed_hosts import require_there
 from jamcore.daemon.views import room_records
 from jamcore.domain import layout
@@ -21,6 +19,7 @@ from jamcore.runs.change_action import ChangeIntent, ChangeSources
 from jamcore.runs.change_request import read_patch
 from jamcore.runtime.gate import StopGate
 from jamcore.store import Repos, Store
+from jamcore.system.blocking import in_thread
 
 SHOWN_BYTES = 1 << 20
 """How much of a patch is shown; the whole is in the package's file."""
@@ -53,7 +52,7 @@ class Changes:
             ConflictError: The id belongs to another room's change request.
             DaemonStoppingError: The daemon is being stopped; the next start finishes it.
             WorkspaceArchivedError, HostRemovedError: Its files are in an export, or gone with the sandbox.
-            JamError, OSError: The work tree cannot be read, or the disk refused.
+            JamError: The work tree cannot be read, or the disk refused.
         """
         records = await self._store.read(lambda repos: room_records(repos, repos.rooms.find(ref)))
         if known := await self._store.read(lambda repos: repos.changes.find_id(identifier)):
@@ -86,7 +85,7 @@ class Changes:
             data = read_patch(directory, change.id, digest=change.patch_sha256)
             return data[:SHOWN_BYTES].decode("utf-8", errors="backslashreplace"), len(data) > SHOWN_BYTES
 
-        patch, truncated = await to_thread.run_sync(read)
+        patch, truncated = await in_thread(read)
         return ChangeView(change=change, directory=str(directory), patch=patch, patch_truncated=truncated, decision=decision)
 
 

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from anyio import to_thread
-
 from jamcore.continuity.generations.looking import Look, differing, shown
 from jamcore.continuity.generations.publish import Generations
 from jamcore.daemon.views import bound_room
@@ -19,6 +17,7 @@ from jamcore.domain.errors import JamError, RefusalError
 from jamcore.domain.requests import CheckpointDiff, CheckpointVerdict, CheckpointView
 from jamcore.domain.retention import PayloadRemovedError
 from jamcore.store import Repos, Store
+from jamcore.system.blocking import in_thread
 from jamcore.system.files import Files
 
 SHOWN_ENTRIES = 5000
@@ -66,7 +65,7 @@ class Checkpoints:
         checkpoint, removed_at = await self._store.read(partial(_found, ref))
         if removed_at is not None:
             return CheckpointView(checkpoint=checkpoint, entries=(), entries_total=0, removed_at=removed_at)
-        found = await to_thread.run_sync(self._look().entries, checkpoint.host_id, checkpoint.id)
+        found = await in_thread(partial(self._look().entries, checkpoint.host_id, checkpoint.id))
         listed = tuple(shown(path, found[path]) for path in sorted(found)[:SHOWN_ENTRIES])
         return CheckpointView(checkpoint=checkpoint, entries=listed, entries_total=len(found))
 
@@ -81,8 +80,8 @@ class Checkpoints:
         problem = note = ""
         look = self._look()
         try:
-            await to_thread.run_sync(look.verify, checkpoint.host_id, checkpoint.id, checkpoint)
-            note = await to_thread.run_sync(look.damaged_copies, checkpoint.host_id, checkpoint.id)
+            await in_thread(partial(look.verify, checkpoint.host_id, checkpoint.id, checkpoint))
+            note = await in_thread(partial(look.damaged_copies, checkpoint.host_id, checkpoint.id))
         except CheckpointCorruptError as error:
             problem = error.detail
         with suppress(JamError):  # the answer does not depend on its being kept
@@ -100,7 +99,7 @@ class Checkpoints:
         one, two = await self._held(older), await self._held(newer)
         if one.host_id != two.host_id:
             raise await self._store.read(partial(_apart, one, two))
-        return await to_thread.run_sync(self._diff, one, two)
+        return await in_thread(partial(self._diff, one, two))
 
     async def _held(self, ref: str) -> Checkpoint:
         checkpoint, removed_at = await self._store.read(partial(_found, ref))

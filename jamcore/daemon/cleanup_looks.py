@@ -28,6 +28,7 @@ from jamcore.sandbox.cleanup import agreed_presence
 from jamcore.sandbox.ownership import Ownership
 from jamcore.sandbox.reconciliation import Seen, StoredHost, classify
 from jamcore.store import Repos, Store
+from jamcore.system.blocking import in_thread
 
 _R = CleanupReason
 _STAYING = (ExportState.QUARANTINED, ExportState.PUBLISHED)
@@ -131,7 +132,7 @@ class CleanupLooks:
 
     async def _items(self, stored: _Stored) -> tuple[tuple[CleanupItem, ...], tuple[CleanupBlocker, ...]]:
         host = stored.host
-        if mounted := await to_thread.run_sync(self._files.mounted, host.id):
+        if mounted := await in_thread(partial(self._files.mounted, host.id)):
             return (), (_blocker(_R.MOUNTED, host.sandbox, f"{mounted[0]} is mounted below its directory: unmount it"),)
         sandbox = CleanupItem(what="sandbox", path="", in_root=False, with_sandbox=True)
         try:
@@ -176,7 +177,7 @@ class CleanupLooks:
             return None
         if presence is not Presence.ABSENT:
             return await ownership.work(plan, presence)
-        disk = await to_thread.run_sync(partial(self._files.has_disk, stored.host.id))
+        disk = await in_thread(partial(self._files.has_disk, stored.host.id))
         unknown = "its sandbox is gone and its files are not: resume the room, stop it, and look again"
         return CloneWork(commit="", unknown=(unknown,)) if disk else None
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-
-from anyio import to_thread
 
 from jamcore.domain import layout
 from jamcore.domain.errors import InvalidInputError, NotFoundError
 from jamcore.domain.providers import CredentialSpec, CredentialView
 from jamcore.domain.requests import CredentialRow
+from jamcore.system.blocking import in_thread
 from jamcore.system.files import Files
 
 VARIABLE_PREFIX = "JAM_CREDENTIAL_"
@@ -40,16 +40,16 @@ class Credentials:
 
     async def secret(self, name: str) -> str | None:
         """Return the secret for the relay, or ``None``. Nothing else may call this."""
-        return (await to_thread.run_sync(self._lookup, name))[0]
+        return (await in_thread(partial(self._lookup, name)))[0]
 
     async def view(self, name: str) -> CredentialView:
         """Return what may be known of a credential: whether it is there, and where it comes from."""
-        secret, source = await to_thread.run_sync(self._lookup, name)
+        secret, source = await in_thread(partial(self._lookup, name))
         return CredentialView(present=secret is not None, source=source)
 
     async def list(self) -> tuple[CredentialRow, ...]:
         """See :class:`~jamcore.daemon.services.CredentialService`."""
-        kept = await to_thread.run_sync(self._kept)
+        kept = await in_thread(self._kept)
         named = {name[len(VARIABLE_PREFIX) :].lower() for name in self._environment if name.startswith(VARIABLE_PREFIX)}
         names = sorted(name for name in kept | named | set(self._specs) if _NAME.match(name))
         return tuple([await self._row(name) for name in names])
@@ -65,7 +65,7 @@ class Credentials:
             raise InvalidInputError(
                 field="value", problem=f"a secret is 1 to {SECRET_LIMIT} printable ASCII characters without spaces"
             )
-        await to_thread.run_sync(self._keep, path, value)
+        await in_thread(partial(self._keep, path, value))
         return await self._row(name)
 
     async def forget(self, name: str) -> None:
@@ -77,7 +77,7 @@ class Credentials:
         path = self._path(name)
         if not path.exists():
             raise NotFoundError(kind="kept credential", ref=name)
-        await to_thread.run_sync(self._files.unlink, path)
+        await in_thread(partial(self._files.unlink, path))
 
     def _keep(self, path: Path, value: str) -> None:
         self._files.make_private(path.parent)
