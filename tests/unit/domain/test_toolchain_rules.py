@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from jamcore.domain.provider_rules import description_problems
@@ -14,9 +12,17 @@ WHEEL = WheelFile(platform="linux-x86_64", sha256="0" * 64)
 STEP = UnpackStep(command=("agent", "--version"), environment=(("AGENT_CACHE", "{root}"),))
 
 
-def spec(**other: Any) -> ToolchainSpec:
-    said = {"distribution": "good-agent", "version": "1.2.3", "packages": (PACKAGE,), "unpack": STEP} | other
-    return ToolchainSpec(root="package", program="agent", executables=("agent",), **said)
+def spec(**other: object) -> ToolchainSpec:
+    good = ToolchainSpec(
+        distribution="good-agent",
+        version="1.2.3",
+        packages=(PACKAGE,),
+        root="package",
+        program="agent",
+        executables=("agent",),
+        unpack=STEP,
+    )
+    return good.model_copy(update=other)
 
 
 def problems(toolchain: ToolchainSpec) -> tuple[str, ...]:
