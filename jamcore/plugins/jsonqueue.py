@@ -21,6 +21,8 @@ class NotificationQueue:
         self._bytes = 0
         self._closed = False
         self._filled, self._taken = anyio.Event(), anyio.Event()
+        self._put, self._handled, self._abandoned = 0, 0, False
+        self._progress = anyio.Event()
 
     async def put(self, item: Notification) -> None:
         """Append, and wait while the queue is full. One item always fits, however large."""
@@ -29,6 +31,7 @@ class NotificationQueue:
             await self._taken.wait()
         self._items.append(item)
         self._bytes += item.size
+        self._put += 1
         self._filled.set()
 
     def close(self) -> None:
@@ -36,10 +39,25 @@ class NotificationQueue:
         self._closed = True
         self._filled.set()
 
+    def abandon(self) -> None:
+        """The reader takes nothing more."""
+        self._abandoned = True
+        self._progress.set()
+
+    async def caught_up(self) -> None:
+        """Wait until the reader is done with everything that was put in before now, or takes nothing more."""
+        goal = self._put
+        while self._handled < goal and not self._abandoned:
+            if self._progress.is_set():
+                self._progress = anyio.Event()
+            await self._progress.wait()
+
     def __aiter__(self) -> NotificationQueue:
         return self
 
     async def __anext__(self) -> Notification:
+        self._handled = self._put - len(self._items)  # who asks for the next is done with the one before
+        self._progress.set()
         while not self._items:
             if self._closed:
                 raise StopAsyncIteration

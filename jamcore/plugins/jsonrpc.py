@@ -197,6 +197,14 @@ class LineClient:
         """
         await self._send({"method": method, **({} if params is None else {"params": params})})
 
+    async def caught_up(self) -> None:
+        """Wait until every notification that was read before now has been handled, or the connection has ended.
+
+        An answer overtakes the notifications that came before it; where a protocol's answer is an end mark, this restores their order.
+        Never called by the subscriber itself, which would wait for its own end.
+        """
+        await self._queue.caught_up()
+
     async def finish(self, timeout_s: float) -> bool:
         """Close the peer's input after what was sent, and wait until it ends its output. Return whether it did in time."""
         self._out.close()
@@ -270,14 +278,17 @@ class LineClient:
             self._group.start_soon(self._shielded, self._reply, message)
 
     async def _dispatch(self) -> None:
-        async for message in self._queue:
-            try:
-                await self._notified(message.method, message.params)
-            except Exception as error:  # noqa: BLE001 - boundary: a subscriber that raises is the plugin's fault and ends its connection only
-                problem = f"{message.method[:80]} could not be handled: {type(error).__name__}: {error}"
-                self._fail(ProviderProtocolError(self._provider, problem))
-                self._reading.cancel()
-                break
+        try:
+            async for message in self._queue:
+                try:
+                    await self._notified(message.method, message.params)
+                except Exception as error:  # noqa: BLE001 - boundary: a subscriber that raises is the plugin's fault and ends its connection only
+                    problem = f"{message.method[:80]} could not be handled: {type(error).__name__}: {error}"
+                    self._fail(ProviderProtocolError(self._provider, problem))
+                    self._reading.cancel()
+                    break
+        finally:
+            self._queue.abandon()
         if self._error is not None and self._ended is not None:
             await self._ended(self._error)
 

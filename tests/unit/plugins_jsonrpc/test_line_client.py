@@ -162,3 +162,45 @@ async def test_a_slow_subscriber_slows_the_peer_and_loses_nothing(make_wire: Mak
             await wire.log.end.wait()
     assert got == list(range(sent))
     assert sent < 100  # 32 MiB of 400 kB each, and what the pipes hold
+
+
+async def test_catching_up_puts_an_answer_after_the_notifications_before_it(make_wire: MakeWire) -> None:
+    """An answer overtakes what a slow subscriber has not taken yet; who catches up has it all, and what comes later is not waited for."""
+    wire = make_wire()
+    taken, may_take = wire.log.notified, anyio.Event()
+    seen: list[int] = []
+
+    async def slowly(method: str, params: dict[str, Any]) -> None:
+        await may_take.wait()
+        taken.append((method, params))
+
+    wire.client._notified = slowly
+    with anyio.fail_after(LIMIT_S):
+        async with wire.client, anyio.create_task_group() as tasks:
+            await wire.peer.says(*({"method": "tick", "params": {"n": n}} for n in range(10)))
+            tasks.start_soon(wire.peer.says, {"id": 1, "result": True})
+            assert await wire.client.request("do") is True
+            assert taken == []
+
+            async def caught_up() -> None:
+                await wire.client.caught_up()
+                seen.append(len(taken))
+
+            tasks.start_soon(caught_up)
+            tasks.start_soon(caught_up)
+            await anyio.wait_all_tasks_blocked()
+            assert seen == []
+            may_take.set()
+    assert seen == [10, 10]
+
+
+async def test_catching_up_ends_with_the_connection(make_wire: MakeWire) -> None:
+    """Nobody waits for a subscriber that takes nothing more."""
+    wire = make_wire()
+    with anyio.fail_after(LIMIT_S):
+        async with wire.client:
+            await wire.peer.says({"method": "tick"})
+            await wire.peer.dies()
+            await wire.log.end.wait()
+            await wire.client.caught_up()
+    assert wire.log.notified == [("tick", {})]
