@@ -55,13 +55,11 @@ class Matrix:
     Attributes:
         root: The directory.
         lives: Begins processes.
-        most_again: At most so many second deaths for each first, drawn so that one kind's come to every boundary; ``None``: all.
         registered: Every kind that a daemon registers, with its boundaries.
     """
 
     root: Path
     lives: Lives
-    most_again: int | None = None
     registered: dict[str, list[str]] = field(init=False)
     _sibling: dict[str, str] = field(init=False)
     _scenario: Scenario = field(init=False)
@@ -81,15 +79,19 @@ class Matrix:
         """Return the kinds that nobody has described."""
         return sorted(self.registered.keys() - SCENARIOS.keys())
 
-    def rows(self, name: str) -> Iterator[Row]:
+    def rows(self, name: str, most_again: int | None = None) -> Iterator[Row]:
         """Play a scenario, one first death after the other.
+
+        Args:
+            name: Which.
+            most_again: At most so many second deaths for each first, drawn so that one kind's come to every boundary; ``None``: all.
 
         Raises:
             MatrixError: A cell is not as it must be; the message names it and says what its life said.
         """
         self._prepare(name)
         for number, (point, count) in enumerate(self._passed_by_asking()):
-            yield self._first_death(point, count, number)
+            yield self._first_death(point, count, number, most_again)
 
     def effects(self, name: str) -> Mapping[str, tuple[str, ...]]:
         """Return the effects of one whole run of a scenario, by the boundary that follows them."""
@@ -133,7 +135,7 @@ class Matrix:
         self._finished()
         return numbered(whole)[whole.index(first) if first in whole else 0 : whole.index(last) + 1]
 
-    def _first_death(self, point: str, count: int, turn: int) -> Row:
+    def _first_death(self, point: str, count: int, turn: int, most_again: int | None) -> Row:
         name = self._scenario.name
         self._bring_back("prepared")
         self._cell = f"{name} killed at {point} ({count})"
@@ -142,7 +144,7 @@ class Matrix:
         self._keep("died")
         self._noting()
         self._live(0, start, self.world.root, "", 1)
-        again = drawn(numbered(self._passed()), self.most_again, turn)
+        again = drawn(numbered(self._passed()), most_again, turn)
         outcomes = {self._finished()}
         for nth, (second, number) in enumerate(again):
             self._bring_back("died")
@@ -218,11 +220,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help=f"keep what came of each scenario in {PAGE}")
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="jam-") as directory:
-        matrix = Matrix(Path(directory), Lives(), chosen.again)
+        matrix = Matrix(Path(directory), Lives())
         for name in chosen.scenario or sorted(PLAYED):
             print(f"\n## {name}\n", *HEADER, sep="\n", flush=True)
             rows = []
-            for row in matrix.rows(name):
+            for row in matrix.rows(name, chosen.again):
                 print(row.line(), flush=True)
                 rows.append(row)
             if chosen.write:

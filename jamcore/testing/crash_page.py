@@ -26,9 +26,9 @@ PAGE = "docs/crash-matrix.md"
 _HEAD = """\
 # Crash matrix
 
-Made by `python -m jamcore.testing.crash_page` from the kinds of a whole daemon and their scenarios; do not edit. The numbers are those of
-the last run of each, which `python -m jamcore.testing.crash_matrix --write [SCENARIO …]` plays and writes; with `--again N` it draws at most
-N second deaths for each first.
+Made by `python -m jamcore.testing.crash_page` from the kinds of a whole daemon and their scenarios; do not edit. The numbers are those
+of the last run of each, which `python -m jamcore.testing.crash_matrix --write [SCENARIO …]` plays and writes; with `--again N` it draws at
+most N second deaths for each first.
 
 A whole daemon is killed by SIGKILL at each boundary that a run of the action passes: the **first death**. The daemon starts again, once
 for each boundary that this start passes, and is killed there: the **second deaths**. After each of them one more life must find everything
@@ -40,7 +40,8 @@ as it must be:
 - asking again in the same words answers the same and changes no row and no file, and other words under the same id are refused: after every
   first death, and after every third second one.
 
-The tests play every first death and draw a second one for each; `JAM_CRASH_MATRIX=all` has them play all.
+The tests play every first death and, for rooms with a managed workspace of their own, draw a second one for each; `JAM_CRASH_MATRIX=all`
+has them play all.
 """
 _GROUPS = """
 ## Several effects before one boundary
