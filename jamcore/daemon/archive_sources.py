@@ -16,7 +16,7 @@ from jamcore.daemon.tree_users import SandboxUsers
 from jamcore.daemon.workspaces import KeptRoom, kept_room, move_workspace
 from jamcore.domain import layout
 from jamcore.domain.checkpoint_exports import unspelled
-from jamcore.domain.errors import NotFoundError
+from jamcore.domain.errors import ConflictError, NotFoundError
 from jamcore.domain.events import SessionNotice
 from jamcore.domain.exports import ExportDamagedError
 from jamcore.domain.keeping import ArchiveEvidence, KeptBytes
@@ -187,6 +187,20 @@ class ArchiveMaking:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
         _, aside = _places(intent)
         await in_thread(lambda: self._aside.remove(aside, from_thread.check_cancelled))
+
+    async def put_back(self, intent: ArchiveIntent) -> None:
+        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+        tree, aside = _places(intent)
+        await in_thread(lambda: self._put_back(intent, tree, aside))
+
+    def _put_back(self, intent: ArchiveIntent, tree: str, aside: str) -> None:
+        """Hold what is there against the lists of the export, which may be sound though a file of it is not: some of it may have gone."""
+        there = aside if self._aside.is_there(aside) else tree
+        self._making.reader.require_same(intent.export_id, learned(intent.digest), there, from_thread.check_cancelled)
+        if there == aside:
+            if self._aside.is_there(tree):
+                raise ConflictError(kind="workspace", ref=str(intent.workspace_id), problem=f"something is there already: {tree}")
+            self._aside.move(aside, tree)
 
     async def settle(self, intent: ArchiveIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""

@@ -3,7 +3,7 @@
 Until the step that commits nothing is touched, and every failure ends the action with the workspace where it was. From then on the older
 exports that were confirmed go, then the export is read whole once more, the work tree is looked at once more, and its directory gets
 another name outside the guest's reach. Only then is it removed. Each resumption reads the export first; one that is damaged before the
-directory has that name ends the action, and lets go of the older exports.
+directory has that name ends the action, and lets go of the older exports. After that the directory gets its own name back, if it is whole.
 """
 
 from __future__ import annotations
@@ -110,6 +110,13 @@ class ArchiveSources(ExportSources, Protocol):
     async def remove(self, intent: ArchiveIntent) -> None:
         """Remove what was set aside; that it is gone is fine."""
 
+    async def put_back(self, intent: ArchiveIntent) -> None:
+        """Give what was set aside its own name back; what has it already is fine.
+
+        Raises:
+            JamError: It is not whole, or nobody can say that it is; it stays as it is.
+        """
+
     async def settle(self, intent: ArchiveIntent) -> None:
         """Make the workspace Archived, and say it in the room, in one transaction."""
 
@@ -124,7 +131,7 @@ def archive_action(sources: ArchiveSources) -> Action[ArchiveIntent]:
     """Return the action."""
     steps = _Steps(sources)
     aside = "the workspace as it was; of the older exports that were confirmed, those whose removal had not begun"
-    out_of_reach = "the verified export; what is left of the workspace lies below its host's directory"
+    put_back = "the workspace as it was, back in its place; its export is damaged"
     return Action(
         KIND,
         ArchiveIntent,
@@ -136,7 +143,7 @@ def archive_action(sources: ArchiveSources) -> Action[ArchiveIntent]:
             Step(PRUNE, steps.prune, OnRestart.REPLAY, leaves=aside),
             Step(NOTE, steps.note, OnRestart.REPLAY, leaves=aside),
             Step(ASIDE, steps.set_aside, OnRestart.OBSERVE_THEN_FINISH, observe=steps.is_aside, leaves=aside),
-            Step(REMOVE, steps.remove, OnRestart.REPLAY, leaves=out_of_reach),
+            Step(REMOVE, steps.remove, OnRestart.REPLAY, leaves=put_back),
             Step(SETTLE, steps.settle, OnRestart.REPLAY, leaves="the verified export"),
         ),
         hopeless=(RemovalBlockedError, RemovalEvidenceChangedError, ExportDamagedError, TreeChangedError),
@@ -211,7 +218,11 @@ class _Steps(ExportSteps[ArchiveIntent]):
             await self._archive.remove(intent)
 
         with self._forgotten_if_it_fails(intent):
-            await _finished(intent, work)
+            try:
+                await _finished(intent, work, but=ExportDamagedError)
+            except ExportDamagedError:
+                await _finished(intent, lambda: self._archive.put_back(intent))
+                raise
         self._read.discard(intent.id)
         return intent
 

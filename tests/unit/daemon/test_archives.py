@@ -343,6 +343,37 @@ async def test_an_archive_that_gives_up_lets_go_of_the_older_exports(
         assert not world.work().exists()
 
 
+@pytest.mark.guarantee("WS-12")
+@pytest.mark.parametrize(
+    "point", ["archive.aside.acted", "archive.aside.recorded", "archive.remove.intended", "archive.remove.acted"]
+)
+async def test_files_that_were_set_aside_come_back_if_their_export_is_damaged(world: World, point: str) -> None:
+    """Whole, and then the archive is over; what is not whole any more stays where it is, and so does the archive."""
+    async with living(world) as services:
+        seen = (await services.archives.plan(SUBJECT, ArchiveQuestion())).evidence.content_digest()
+    request = ArchiveRequest(id=new_id(), overrides=OUTSIDE, confirmed=seen)
+    with pytest.raises(Killed):
+        async with living(world, crash=KillAt(point)) as services:
+            await services.archives.archive(SUBJECT, request)
+    held = world.app / layout.export_root(request.id) / "workspace" / "work.txt"
+    data, status = held.read_bytes(), held.stat()
+    held.write_bytes(data[::-1])
+    gone = point == "archive.remove.acted"
+    async with living(world) as services:
+        assert world.unfinished() == (["archive"] if gone else [])
+        assert world.work().exists() is not gone
+        if not gone:
+            assert (world.work() / "work.txt").read_bytes() == data
+            assert await states(services) == {request.id: "published"}
+            await archive(services, SUBJECT)
+            return
+    held.write_bytes(data)
+    os.utime(held, ns=(status.st_mtime_ns, status.st_mtime_ns))
+    async with living(world) as services:
+        assert world.unfinished() == []
+        assert (await services.rooms.get(SUBJECT)).workspace.state is WorkspaceState.ARCHIVED
+
+
 async def states(services: Services) -> dict[UUID, str]:
     """Return the state of each of the subject's exports."""
     return {row.export.id: row.export.state.value for row in await services.exports.list(SUBJECT)}

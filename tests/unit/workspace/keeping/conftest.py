@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from jamcore.domain.cells import WorkspaceSource
-from jamcore.domain.exports import ExportDamagedError, ExportOrigin, ExportRequest
+from jamcore.domain.exports import ExportDamagedError, ExportOrigin, ExportRequest, TreeChangedError
 from jamcore.domain.kept_exports import ExportMaker, ExportState, KeptExport
 from jamcore.domain.operations import About, ExportRetention, Operation, OperationState
 from jamcore.journal.points import CrashPoints, NoCrash
@@ -32,12 +32,16 @@ AT = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 class World:
-    """What an archive works on. ``live`` and ``aside`` are places of the one directory; ``whole`` is the state of its export."""
+    """What an archive works on. ``live`` and ``aside`` are places of the one directory; ``whole`` is the state of its export.
+
+    ``torn``: some of what was set aside is gone.
+    """
 
     def __init__(self) -> None:
         self.live, self.aside = True, False
         self.export, self.whole = False, True
         self.older = True
+        self.torn = False
         self.archived = False
         self.calls: list[str] = []
         self.fails: dict[str, Exception] = {}
@@ -122,6 +126,12 @@ class World:
     async def remove(self, intent: ArchiveIntent) -> None:
         self.call("remove")
         self.aside = False
+
+    async def put_back(self, intent: ArchiveIntent) -> None:
+        self.call("put_back")
+        if self.torn:
+            raise TreeChangedError(total=1, named=("x",))
+        self.live, self.aside = True, False
 
     async def settle(self, intent: ArchiveIntent) -> None:
         self.call("settle")

@@ -102,18 +102,29 @@ async def test_a_tree_that_is_not_what_was_exported_stays(lives: Lives, error: E
 
 
 @pytest.mark.guarantee("WS-12")
-@pytest.mark.parametrize("point", ["archive.mark.recorded", "archive.note.recorded", "archive.aside.recorded"])
+@pytest.mark.parametrize(
+    "point", ["archive.mark.recorded", "archive.note.recorded", "archive.aside.recorded", "archive.remove.intended"]
+)
 async def test_an_export_that_was_damaged_in_between_lets_nothing_go(lives: Lives, point: str) -> None:
-    """A resumption reads it first: what is there stays, older exports and what was set aside included.
-
-    Where the directory has its own name still, that ends the archive: it waits for nothing that never comes.
-    """
+    """A resumption reads it first, and that ends the archive: what is there stays, or gets its own name back."""
     with pytest.raises(Killed):
         await lives.run(KillAt(point))
     lives.world.whole = False
-    there = (lives.world.live, lives.world.aside, lives.world.older)
-    assert await lives.start() == (["export.damaged"] if lives.world.live else ["workspace.archive_unfinished"])
-    assert (lives.world.live, lives.world.aside, lives.world.older) == there
-    assert not lives.world.archived
-    assert await lives.state() is (OperationState.FAILED if lives.world.live else OperationState.RUNNING)
-    assert lives.world.given_up == (["ExportDamagedError"] if lives.world.live else [])
+    older = lives.world.older
+    assert await lives.start() == ["export.damaged"]
+    assert (lives.world.live, lives.world.aside, lives.world.older, lives.world.archived) == (True, False, older, False)
+    assert await lives.state() is OperationState.FAILED
+    assert lives.world.given_up == ["ExportDamagedError"]
+
+
+@pytest.mark.guarantee("WS-12")
+async def test_what_is_not_whole_is_not_put_back(lives: Lives) -> None:
+    """Some of it went before the export was damaged: it stays out of reach, and the archive waits for the export to be mended."""
+    with pytest.raises(Killed):
+        await lives.run(KillAt("archive.remove.intended"))
+    lives.world.whole, lives.world.torn = False, True
+    assert await lives.start() == ["workspace.archive_unfinished"]
+    assert (lives.world.live, lives.world.aside, lives.world.archived) == (False, True, False)
+    lives.world.whole = True
+    assert await lives.start() == []
+    assert lives.world.archived
