@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import stat
+import sys
 from pathlib import Path
 
 import anyio
@@ -15,11 +17,14 @@ from jamcore.domain.providers import ToolchainMissingError, ToolchainSpec, Unpac
 from jamcore.sandbox.archives import digest_of
 from jamcore.sandbox.toolchain import CompletionRecord, ToolchainInstallError, Toolchains, this_machine
 from jamcore.system.files import Files
+from jamcore.system.process import spawned
 from jamcore.testing.archives import Failing, Killed, make_wheel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("bubblewrap")]
 
 UNPACKS = 'mkdir -p "$CACHE/bin" && echo whole > "$CACHE/bin/real" && echo text > "$CACHE/text" && chmod 6755 "$CACHE/bin/real"'
+LONG = 10_000_000 + os.getpid()
+"""Seconds that no test waits for, and no other run of these tests names."""
 STEP = UnpackStep(command=("bin/stub", "--unpack"), environment=(("CACHE", "{root}/cache"),))
 
 
@@ -120,12 +125,8 @@ async def test_a_failure_is_told_by_type(tmp_path: Path, script: str, words: str
 async def test_one_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also what left its session."""
     monkeypatch.setattr("jamcore.sandbox.self_unpacking.TOOLCHAIN_UNPACK_S", 1.0)
-    assert "did not end within 1 s" in await failure(tmp_path, "setsid sleep 987654 & sleep 987654")
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            assert b"987654" not in process.read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
+    assert "did not end within 1 s" in await failure(tmp_path, f"setsid sleep {LONG} & sleep {LONG}")
+    assert not running(LONG)
 
 
 async def test_one_that_grows_beyond_the_bound_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +227,7 @@ async def test_one_that_is_interrupted_selects_nothing(tmp_path: Path, at: int) 
 
 async def test_whoever_gives_up_ends_it(tmp_path: Path) -> None:
     """A daemon that stops meanwhile leaves neither the program nor half of an installation."""
-    spec, tools = spec_for(tmp_path / "wheels", 'echo > "$CACHE.begun"; sleep 987654'), toolchains(tmp_path)
+    spec, tools = spec_for(tmp_path / "wheels", f'echo > "$CACHE.begun"; sleep {LONG}'), toolchains(tmp_path)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(tools.install, "good", spec)
         with anyio.fail_after(30):
@@ -234,3 +235,43 @@ async def test_whoever_gives_up_ends_it(tmp_path: Path) -> None:
                 await anyio.sleep(0.02)
         tasks.cancel_scope.cancel()
     assert nothing_is_left(tmp_path)
+
+
+INSTALLS = """
+import sys
+from pathlib import Path
+import anyio
+from jamcore.domain.providers import ToolchainSpec
+from jamcore.sandbox.toolchain import Toolchains
+from jamcore.system.files import Files
+tools = Toolchains(Path(sys.argv[1]), files=Files(), wheel_directory=Path(sys.argv[2]), environment={})
+anyio.run(tools.install, "good", ToolchainSpec.model_validate_json(sys.argv[3]))
+"""
+
+
+async def test_a_killed_daemon_takes_it_along(tmp_path: Path) -> None:
+    """Nothing runs on that nobody waits for, and the next attempt begins anew."""
+    spec = spec_for(tmp_path / "wheels", f"exec sleep {LONG}")
+    argv = (sys.executable, "-c", INSTALLS, str(tmp_path / "app"), str(tmp_path / "wheels"), spec.model_dump_json())
+    async with spawned(argv, env=os.environ) as daemon:
+        with anyio.fail_after(60):
+            while not running(LONG):  # noqa: ASYNC110 - another process's work
+                await anyio.sleep(0.02)
+        daemon.signal(signal.SIGKILL)
+        with anyio.fail_after(60):
+            while running(LONG):  # noqa: ASYNC110 - the kernel's work
+                await anyio.sleep(0.02)
+    (tmp_path / "wheels").rename(tmp_path / "former")
+    await toolchains(tmp_path).install("good", spec_for(tmp_path / "wheels", UNPACKS))
+    assert [path.name for path in (tmp_path / "app/toolchains/good").iterdir()] == ["1.0"]
+
+
+def running(number: int) -> bool:
+    """Whether a process of the machine has an argument of its own that is this number."""
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(number).encode() in process.read_bytes().split(b"\0"):
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return False
