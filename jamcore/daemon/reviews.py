@@ -30,6 +30,7 @@ from jamcore.runs.accept_action import KIND, AcceptIntent, accept_action, decisi
 from jamcore.runs.change_request import EVIDENCE, ChangePackageError, Evidence, read_packaged, read_patch
 from jamcore.runtime.feed import RoomFeed
 from jamcore.store import Repos, Store
+from jamcore.system.files import typed_storage
 from jamcore.workspace.branch import Branches, person
 from jamcore.workspace.repository import inspect_repository
 
@@ -151,7 +152,8 @@ class Reviews:
             JamError: It cannot be accepted like this; no branch was touched.
         """
         async with self._alone(ref):
-            return await self._accept(ref, request)
+            with typed_storage():
+                return await self._accept(ref, request)
 
     async def _accept(self, ref: str, request: AcceptRequest) -> ChangeDecision:
         judged = await self._judged(ref)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -17,14 +18,14 @@ from anyio import to_thread
 from jamcore.domain import layout
 from jamcore.domain.changes import PATCH, ChangedPath, ChangeRequest, EvidenceFile
 from jamcore.domain.continuity import Checkpoint, Observation
-from jamcore.domain.errors import FaultError
+from jamcore.domain.errors import FaultError, JamError
 from jamcore.domain.events import CommandFinished, RoomEvent
 from jamcore.domain.limits import PATCH_BYTES
 from jamcore.domain.records import Record
 from jamcore.domain.sessions import Turn
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.runs.flags import describe, split_patch
-from jamcore.system.files import Files
+from jamcore.system.files import Files, storage_error
 from jamcore.workspace.review import RawChange, ReviewGit
 
 TRANSCRIPT = "transcript.jsonl"
@@ -32,6 +33,10 @@ EVIDENCE = "evidence.json"
 METADATA = "change.json"
 PATCHED, WRITTEN = "change-request.package.patched", "change-request.package.written"
 """Boundaries within the writing of a package, before it has its name: the patch is there; all of it is there."""
+
+
+_NOT_AS_PUBLISHED = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO})
+"""What a file says by its name that is gone, or something else."""
 
 
 @dataclass(eq=False)
@@ -120,7 +125,9 @@ class ChangeBuilder:
             return None
         try:
             change = ChangeRequest.model_validate_json((directory / METADATA).read_bytes())
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise _unreadable(str(identifier), METADATA, error) from error
+        except ValueError as error:
             raise ChangePackageError(
                 change=str(identifier), problem=f"{METADATA} cannot be read: {type(error).__name__}"
             ) from error
@@ -195,6 +202,7 @@ def read_packaged(directory: Path, name: str, *, limit: int) -> bytes:
 
     Raises:
         ChangePackageError: It is not there, or it is a link, a pipe or anything else that was not published.
+        StorageFailedError: The machine failed, which says nothing of the package.
     """
     try:
         descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -203,7 +211,14 @@ def read_packaged(directory: Path, name: str, *, limit: int) -> bytes:
                 raise ChangePackageError(change=directory.name, problem=f"{name} is not a file any more")
             return stream.read(limit)
     except OSError as error:
-        raise ChangePackageError(change=directory.name, problem=f"{name}: {error.strerror}") from error
+        raise _unreadable(directory.name, name, error) from error
+
+
+def _unreadable(change: str, name: str, error: OSError) -> JamError:
+    """Return what is wrong when a file of a package cannot be read: the package, if it is not there as it was published."""
+    if error.errno in _NOT_AS_PUBLISHED:
+        return ChangePackageError(change=change, problem=f"{name}: {error.strerror}")
+    return storage_error(error)
 
 
 def read_patch(directory: Path, change: UUID, *, digest: str) -> bytes:

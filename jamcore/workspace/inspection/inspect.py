@@ -19,12 +19,13 @@ from jamcore.domain.errors import JamError
 from jamcore.domain.limits import INSPECTION_SHOWN, READ_TIMEOUT_S
 from jamcore.domain.removal import RemovalBlocker, RemovalInspection, RemovalReason, RepositoryForm, RepositoryState
 from jamcore.system.clock import Clock
+from jamcore.system.files import storage_error
 from jamcore.system.usage import mounts_below
 from jamcore.workspace.inspection.findings import Findings, conclude
 from jamcore.workspace.inspection.pairing import pair
 from jamcore.workspace.inspection.repository import RepositoryLook, Surroundings
 from jamcore.workspace.inspection.shown import shown_place
-from jamcore.workspace.inspection.survey import InspectionBounds, Survey, survey
+from jamcore.workspace.inspection.survey import OF_THE_MACHINE, InspectionBounds, Survey, survey
 
 AT_ONCE = 2
 """Repositories that git is asked about at the same time: the disk is the bound, and the machine has other work."""
@@ -70,15 +71,18 @@ class Inspector:
         self._bounds = bounds or InspectionBounds()
 
     async def inspect(self, tree: Path, *, guest_path: str, kept: tuple[str, ...] = ()) -> RemovalInspection:
-        """Look at a tree. It never fails: what stops it is a blocker.
+        """Look at a tree. What stops it in the tree is a blocker.
 
         Args:
             tree: Its directory on the host.
             guest_path: Where its guest sees it: linked worktrees and submodules are recorded by that path.
             kept: Commits that are known to lie elsewhere, such as the one that a private clone was made from.
+
+        Raises:
+            StorageFullError, StorageFailedError: The machine has no room or no descriptor for the look, which says nothing of the tree.
         """
         found = Findings(now=self._clock.now())
-        stopped = ""
+        stopped, failed = "", None
         try:
             with anyio.move_on_after(self._bounds.seconds) as scope:
                 async with anyio.create_task_group() as tasks:
@@ -87,7 +91,10 @@ class Inspector:
             if scope.cancelled_caught:
                 stopped = f"it could not be looked at within {self._bounds.seconds:g} seconds"
         except* OSError as errors:
-            stopped = f"it could not be looked at: {_words(errors)}"
+            first = _first(errors)
+            stopped, failed = f"it could not be looked at: {first.strerror or 'the machine failed'}", first
+        if failed is not None and failed.errno in OF_THE_MACHINE:
+            raise storage_error(failed)
         # How far a stopped one got differs each time: said, that would be evidence that nobody can confirm.
         return conclude(found.only_users(stopped) if stopped else found)
 
@@ -107,6 +114,8 @@ class Inspector:
             found.blockers += await to_thread.run_sync(_mounted, root)
             seen = await to_thread.run_sync(self._survey, root, abandon_on_cancel=True)
         except OSError as error:
+            if error.errno in OF_THE_MACHINE:
+                raise
             found.blockers.append(
                 RemovalBlocker(reason=RemovalReason.NO_TREE, path=".", detail=error.strerror or "not a directory")
             )
@@ -147,12 +156,10 @@ def _stray(path: bytes, problems: tuple[str, ...]) -> RepositoryState:
     return RepositoryState(path=shown_place(path), form=RepositoryForm.WORKTREE, problems=problems)
 
 
-def _words(errors: BaseExceptionGroup[OSError]) -> str:
-    """Return the system's words for the first of them."""
-    first: BaseException = errors
-    while isinstance(first, BaseExceptionGroup):
-        first = first.exceptions[0]
-    return getattr(first, "strerror", None) or "the machine failed"
+def _first(errors: BaseExceptionGroup[OSError]) -> OSError:
+    """Return the first of them."""
+    first = errors.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def _mounted(root: Path) -> list[RemovalBlocker]:

@@ -7,6 +7,7 @@ locks and for the repositories of submodules, their objects are not.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -30,6 +31,10 @@ from jamcore.workspace.git_files import REFERENCE_BYTES, UnclearError, open_dire
 _GIT_DIRECTORY = frozenset({b"HEAD", b"objects", b"refs"})
 _RULES = frozenset({b".gitignore", b".gitattributes"})
 """Files that git reads whole, wherever they lie."""
+
+
+OF_THE_MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Errors that no tree can give whoever looks at it: as blockers they would be evidence that changes with the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +180,8 @@ class _Walk:
         except FileNotFoundError:
             self._unreadable(path, "it went away while it was looked at")
         except OSError as error:
+            if error.errno in OF_THE_MACHINE:
+                raise
             self._unreadable(path, error.strerror or "it cannot be read")
 
     def _file(self, path: bytes, seen: os.stat_result, owner: _Owner) -> None:

@@ -17,6 +17,7 @@ from jamcore.domain.removal import (
     require_removable,
 )
 from jamcore.domain.sandboxes import EngineUnknownError
+from jamcore.system.files import StorageFullError
 from jamcore.workspace.inspection.inspect import TreeUser
 from jamcore.workspace.inspection.shown import CHARACTERS, shown
 from jamcore.workspace.inspection.survey import InspectionBounds
@@ -61,15 +62,20 @@ async def test_time_is_a_bound_and_its_evidence_can_be_confirmed(workspace: Work
 
 
 @pytest.mark.guarantee("WS-16")
-async def test_a_machine_that_fails_is_a_blocker_too(workspace: Workspace, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk without room for what the look needs; no git on the machine. Nothing that was not looked at passes for nothing."""
+async def test_a_machine_that_fails_says_nothing_of_the_tree(
+    workspace: Workspace, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No git on the machine blocks; a disk without room is no evidence of a tree. What was not looked at never passes for nothing."""
     monkeypatch.setattr("jamcore.workspace.inspection.own_git.run_git", no_git)
     found = await workspace.look()
     assert {problem.partition(":")[0] for problem in at(found, "repo").problems} == {"git could not be started"}
     assert (R.UNREADABLE, "repo") in blocked(found)
     monkeypatch.setattr("jamcore.workspace.inspection.repository.make_own_git", no_room)
+    with pytest.raises(StorageFullError):
+        await workspace.look()
+    monkeypatch.setattr("jamcore.workspace.inspection.repository.make_own_git", broken)
     found = await workspace.look()
-    assert found.bounds == (f"it could not be looked at: {os.strerror(errno.ENOSPC)}",)
+    assert found.bounds == (f"it could not be looked at: {os.strerror(errno.EIO)}",)
     assert (R.NOT_WHOLE, ".") in blocked(found)
 
 
@@ -81,6 +87,11 @@ async def no_git(*_argv: str, **_how: object) -> None:
 def no_room(*_what: object, **_how: object) -> None:
     """Take the place of what writes."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def broken(*_what: object, **_how: object) -> None:
+    """Take the place of what writes, on a disk that is broken."""
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 @pytest.mark.guarantee("WS-16")
