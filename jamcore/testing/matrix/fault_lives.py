@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -59,9 +60,9 @@ async def fail(root: Path, kind: str, fault: Fault) -> None:
             scenario.holds(world)
             await require_answers(services)
             answers = Answers(first=first, again=await answered(lambda: scenario.ask(services, world)))
-            if answers.again in OVER:
+            if answers.again in OVER or not scenario.has_words:
                 world = replace(world, asked=ANEW)
-                anew = await answered(lambda: scenario.ask(services, world))
+                anew = await answered(partial(_ask_anew, services, world, scenario))
                 answers = answers.model_copy(update={"anew": anew, "asked": ANEW})
             if not fault.state:
                 assert DONE in (answers.again, answers.anew), answers
@@ -77,15 +78,23 @@ async def end(root: Path, kind: str) -> None:
     world = World(root, answers.asked)
     with plugged(root):
         async with living(world) as services:
-            if await answered(lambda: scenario.ask(services, world)) in OVER:
+            again = await answered(lambda: scenario.ask(services, world))
+            if again in OVER:
                 await require_over(services, world, scenario)
                 world = World(root, UUID(int=answers.asked.int + 1))
-            await scenario.ask(services, world)
+            if again in OVER or not scenario.has_words:
+                await _ask_anew(services, world, scenario)
+            assert await answered(lambda: scenario.ask(services, world)) == DONE
             assert world.unfinished() == []
             await scenario.check(services, world)
             await require_sound_exports(services)
             await require_exact_retries(services, world, scenario)
     noted.write_text(answers.model_copy(update={"asked": world.asked}).model_dump_json())
+
+
+async def _ask_anew(services: Services, world: World, scenario: Scenario) -> None:
+    await scenario.look_again(services, world)
+    await scenario.ask(services, world)
 
 
 @asynccontextmanager

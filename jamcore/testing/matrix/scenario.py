@@ -47,6 +47,10 @@ class Scenario(ABC):
     async def ask(self, services: Services, world: World) -> object:
         """Ask for it, in the same words each time, and return the answer."""
 
+    async def look_again(self, services: Services, world: World) -> None:
+        """Do what a person does before asking anew, after an attempt that has ended without success: look again, say that it may go on."""
+        del services, world
+
     async def ask_otherwise(self, services: Services, world: World) -> object:
         """Ask for something else under the same id: this must be refused.
 

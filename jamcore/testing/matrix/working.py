@@ -18,6 +18,7 @@ from jamcore.domain.requests import AcceptRequest, OverrideRequest
 from jamcore.domain.resets import StartFreshRequest
 from jamcore.domain.retention import RemovalQuestion, RemovalRequest
 from jamcore.domain.sessions import WorkspaceState
+from jamcore.domain.workspace_care import RecoverRequest, RecoveryWay
 from jamcore.runs.accept_action import KIND as ACCEPT
 from jamcore.runs.change_action import CHANGE_POINTS
 from jamcore.runs.change_action import KIND as CHANGE
@@ -74,6 +75,11 @@ class Reconciliation(Scenario):
     async def ask(self, services: Services, world: World) -> object:
         """Ask for nothing: the start has done it."""
         return (await services.rooms.get(SUBJECT)).workspace
+
+    async def look_again(self, services: Services, world: World) -> None:
+        """Say that the place is to be the workspace's own again, where a start could not put it right."""
+        if (await services.rooms.get(SUBJECT)).workspace.state is WorkspaceState.NEEDS_RECONCILIATION:
+            await services.workspaces.recover(SUBJECT, RecoverRequest(id=world.asked, way=RecoveryWay.RETRY))
 
     async def check(self, services: Services, world: World) -> None:
         """The manifest is there again, and the workspace is ready."""
