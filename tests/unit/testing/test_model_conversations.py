@@ -162,7 +162,9 @@ def test_an_element_is_cut_out_with_the_space_around_it() -> None:
     assert said("a <system-reminder x='1'>b\n</system-reminder> c") == (UserText("a\nc"),)
     assert said("<system-reminder>b</system-reminder>c<system-reminder>d</system-reminder>") == (UserText("c"),)
     assert said(" a <system-reminder> b\n") == (UserText(" a <system-reminder> b\n"),)
-    assert said("<system-reminders>b</system-reminders>") == (UserText("<system-reminders>b</system-reminders>"),)
+    assert said("a <system-reminder>b</system-reminder> c <system-reminder>d</system-reminder> e") == (UserText("a\nc\ne"),)
+    other = "<system-reminders>b</system-reminders>"
+    assert said(f"{other}<system-reminder>c</system-reminder>") == (UserText(other),)
 
 
 def test_the_elements_are_the_callers() -> None:
