@@ -17,7 +17,7 @@ from jamcore.testing.matrix.scenarios import SCENARIOS
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(7200)]
 
-MOST = None if os.environ.get("JAM_FAULT_MATRIX") == "all" else 10
+MOST = None if os.environ.get("JAM_FAULT_MATRIX") == "all" else 8
 
 
 @pytest.fixture(scope="module")
