@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 DRAWN: Mapping[Rooms, int] = dict.fromkeys(Rooms, 0) | {Rooms.MANAGED: 1}
 """Second deaths for each first: what a start goes on with for other rooms are the same steps, which the first deaths come to."""
+AS_ORDINARY_USER = {"export-deletion", "provision"}
+"""Played by an ordinary user too: what makes directories, and what removes a tree."""
 WHOLE = os.environ.get("JAM_CRASH_MATRIX") == "all"
 
 
@@ -38,7 +40,9 @@ def test_every_kind_has_a_scenario(matrix: Matrix) -> None:
 
 
 @pytest.mark.guarantee("WS-11", "WS-12", "START-1", "START-2", "OWN-5")
-@pytest.mark.parametrize("name", sorted(PLAYED))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.unprivileged] if name in AS_ORDINARY_USER else []) for name in sorted(PLAYED)]
+)
 def test_killed_everywhere(matrix: Matrix, name: str) -> None:
     """Killed at each boundary, and at boundaries of the recovery: done once in the end, nothing left behind, nobody else touched."""
     played = list(matrix.rows(name, None if WHOLE else DRAWN[PLAYED[name].rooms]))
