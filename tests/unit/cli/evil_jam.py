@@ -77,9 +77,8 @@ class EvilDaemon:
         self._errors = errors
         self._current = UUID(int=7)
 
-    async def exchange(self, kind: Any, request: Request, *, retry: bool) -> Any:
+    async def once(self, kind: Any, request: Request) -> Any:
         """Answer with an evil record, or refuse with evil words."""
-        assert isinstance(retry, bool)
         body = json.loads(request.body or b"{}")
         self._current = UUID(body.get("turn_id") or body.get("id") or str(self._current))
         if self._errors:
@@ -125,7 +124,7 @@ def words_of(command: Command) -> list[str]:
 def main(what: str, directory: str) -> None:
     """Run every command."""
     daemon = EvilDaemon(errors=what == "errors")
-    JamClient._exchange = daemon.exchange  # type: ignore[method-assign,assignment]
+    JamClient._once = daemon.once  # type: ignore[method-assign,assignment]
     JamClient.events = daemon.events  # type: ignore[method-assign,assignment]
     OperationClient.events = daemon.story  # type: ignore[method-assign,assignment]
     (Path(directory) / "jamd.log").write_text(EVIL)
