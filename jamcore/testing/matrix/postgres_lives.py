@@ -93,7 +93,7 @@ async def _play(world: World, server: PostgresServer, scenario: Scenario, point:
     with _listening(goer.executed):
         async with living(world, database_url=url, crash=At(point, goer.go)) as services:
             first = await answered(lambda: scenario.ask(services, world))
-            assert goer.gone, f"{point}: the server did not go"
+            assert goer.gone, f"{point}: the server did not go: {first}"
             goer.back()
             scenario.holds(world)
             await require_answers(services)
@@ -105,9 +105,10 @@ async def _play(world: World, server: PostgresServer, scenario: Scenario, point:
         if again in OVER:
             await _require_over(services, world, scenario)
             world = World(world.root, asked=ANEW)
-        answer = await scenario.ask(services, world)
+        await scenario.ask(services, world)
         await scenario.check(services, world)
         await require_sound_exports(services)
+        answer = await scenario.ask(services, world)
         assert await scenario.ask(services, world) == answer
         await scenario.check(services, world)
     return f"{first}, then {again}"
