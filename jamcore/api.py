@@ -92,6 +92,8 @@ from jamcore.engines.port import (
     LimitsResources,
     Reaches,
 )
+from jamcore.plugins.families import ProviderFamily
+from jamcore.plugins.framing import HeaderFraming, LineFraming
 from jamcore.plugins.hookspecs import hookimpl
 from jamcore.plugins.jsonrpc import LineClient, RemoteError
 from jamcore.plugins.runtime import GuestLauncher, ProviderRuntime
@@ -139,6 +141,7 @@ __all__ = [
     "Freezes",
     "GuestLauncher",
     "GuestProcess",
+    "HeaderFraming",
     "Holding",
     "HostMount",
     "HostView",
@@ -150,6 +153,7 @@ __all__ = [
     "LimitNotHeldError",
     "LimitsResources",
     "LineClient",
+    "LineFraming",
     "Means",
     "Message",
     "Notice",
@@ -164,6 +168,7 @@ __all__ = [
     "Presence",
     "ProviderDescription",
     "ProviderEvent",
+    "ProviderFamily",
     "ProviderGoneError",
     "ProviderIdentity",
     "ProviderProtocolError",

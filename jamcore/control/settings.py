@@ -5,6 +5,7 @@ Command line, then ``JAM_`` variables, then ``config.toml`` in the app directory
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, JsonValue, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -28,6 +29,7 @@ from jamcore.control.failures import SettingsInvalidError
 from jamcore.control.loopback import LoopbackAddress, loopback_address
 from jamcore.domain import limits
 from jamcore.domain.errors import InvalidInputError
+from jamcore.domain.ids import plugin_name
 from jamcore.domain.resources import resources
 from jamcore.domain.sandboxes import Resources
 
@@ -79,6 +81,11 @@ class Settings(BaseSettings):
     blocked_plugins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Provider, engine and policy plugins that are never imported, by name, separated by commas."
     )
+    providers: Annotated[dict[str, dict[str, JsonValue]], NoDecode] = Field(
+        {},
+        description="More providers, each a table [providers.NAME] whose key `family` names the kind of provider that it is: the installed"
+        " distribution of that family knows the other keys.",
+    )
     database_url: str | None = Field(
         None,
         description="SQLAlchemy URL, as of PostgreSQL with jamcore[postgresql] (docs/postgresql.md); absent: SQLite in the app directory.",
@@ -98,6 +105,28 @@ class Settings(BaseSettings):
     @classmethod
     def _names(cls, value: object) -> object:
         return tuple(filter(None, (name.strip() for name in value.split(",")))) if isinstance(value, str) else value
+
+    @field_validator("providers", mode="before")
+    @classmethod
+    def _from_json(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value)
+        except ValueError as error:
+            raise ValueError(f"it is no JSON: {error}") from None
+
+    @field_validator("providers")
+    @classmethod
+    def _tables(cls, value: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, JsonValue]]:
+        for name, table in value.items():
+            try:
+                plugin_name(name)
+            except InvalidInputError as error:
+                raise ValueError(error.problem) from None
+            if not isinstance(table.get("family"), str):
+                raise ValueError(f"{name}.family is missing, or is no text")  # noqa: TRY004 - what pydantic reports
+        return value
 
     @field_validator("listen_tcp")
     @classmethod
@@ -220,9 +249,11 @@ def load_settings(home: Path | None, environ: Mapping[str, str], **overrides: st
         settings = Settings(home=directory, **{name: found.value for name, found in older.items()}, **overrides)  # type: ignore[arg-type]
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        name = ".".join(str(part) for part in first["loc"])
+        path = [str(part) for part in first["loc"]]
         raise SettingsInvalidError(
-            option=name, origin=origins.get(name, str(directory / CONFIG)), problem=first["msg"].removeprefix("Value error, ")
+            option=".".join(path),
+            origin=origins.get(path[0] if path else "", str(directory / CONFIG)),
+            problem=first["msg"].removeprefix("Value error, "),
         ) from None
     return Loaded(settings, MappingProxyType(origins))
 
@@ -261,6 +292,8 @@ def _longer(value: float, info: ValidationInfo, than: str) -> float:
 def _shown(value: object) -> str | float | None:
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name} ({table['family']})" for name, table in value.items())
     if isinstance(value, str):
         return _SECRET_OPTION.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", value))
     return value if value is None or isinstance(value, float) else str(value)

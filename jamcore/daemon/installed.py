@@ -12,9 +12,9 @@ from jamcore.plugins.manager import ProviderManager
 
 
 async def load_plugins(options: DaemonOptions) -> ProviderManager:
-    """Load every installed provider plugin; one that cannot be loaded is reported, not fatal."""
+    """Load every installed provider plugin and every configured one; one that cannot be loaded is reported, not fatal."""
     plugins = ProviderManager()
-    await plugins.load(blocked=options.blocked_plugins)
+    await plugins.load(blocked=options.blocked_plugins, tables=options.providers)
     return plugins
 
 

@@ -186,21 +186,24 @@ class ThreadState(Record):
 
 @dataclass(frozen=True, slots=True)
 class PluginReport:
-    """One line of what was loaded: never raised, shown by ``jam doctor`` (PLUG-1)."""
+    """One line of what was loaded: never raised, shown by ``jam doctor`` (PLUG-1). ``configured``: it is a table of the configuration."""
 
     name: str
     distribution: str
     version: str
     state: str
     violations: tuple[str, ...] = ()
+    configured: bool = False
 
     def finding(self) -> Finding:
         """Return the report as a doctor's line. A plugin that a person blocked is as they want it."""
         blocked = self.state == "blocked"
         ok = self.state == "loaded" or blocked
-        hint = "The setting blocked_plugins names it." if blocked else f"Upgrade or uninstall the distribution {self.distribution}."
+        cure = f"Correct the table [providers.{self.name}] in config.toml." if self.configured else ""
+        cure = cure or f"Upgrade or uninstall the distribution {self.distribution}."
+        hint = "The setting blocked_plugins names it." if blocked else cure
         return Finding(
-            subject=f"plugin {self.name} ({self.distribution} {self.version})",
+            subject=f"plugin {self.name} ({f'{self.distribution} {self.version}'.strip()})",
             ok=ok,
             detail=self.state if not self.violations else "; ".join(self.violations),
             hint="" if self.state == "loaded" else hint,

@@ -74,6 +74,7 @@ def run(settings: Settings, environ: Mapping[str, str]) -> None:
         engine=settings.engine,
         resources=settings.resources(),
         blocked_plugins=frozenset(settings.blocked_plugins),
+        providers=settings.providers,
         sandboxing=settings.sandboxing == "on",
         engine_host=settings.engine_host,
         storage_volume=settings.storage_volume,

@@ -6,12 +6,16 @@ Each daemon has its own manager and its own plugin instances; nothing here is gl
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from importlib import metadata
+from types import MappingProxyType
 
 from jamcore.domain.cells import CellTable, UnknownProviderError
 from jamcore.domain.limits import HOOK_ASYNC_S, HOOK_S, PLUGIN_IMPORT_S
 from jamcore.domain.providers import PluginReport, ProviderDescription
+from jamcore.plugins import families
+from jamcore.plugins.families import FAMILIES, Table
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.plugins.validation import behavioural_violations, new_manager, structural_violations
 from jamcore.system.distributions import Found, by_name, claimed_by, construct, installed
@@ -21,6 +25,7 @@ PROVIDERS = "jam.providers"
 """Entry point group of provider plugins: a class, constructed without arguments once per daemon."""
 POLICIES = "jam.policies"
 """Entry point group of policies: classes whose hooks only wrap those of every provider."""
+NO_TABLES: Mapping[str, Table] = MappingProxyType({})
 
 
 class ProviderManager:
@@ -38,20 +43,39 @@ class ProviderManager:
         self._async_hook_limit_s = async_hook_limit_s
         self._import_limit_s = import_limit_s
 
-    async def load(self, *, blocked: frozenset[str] = frozenset(), found: Iterable[metadata.EntryPoint] | None = None) -> None:
-        """Load every installed policy and provider; whatever is wrong with one disables that one and is reported.
+    async def load(
+        self,
+        *,
+        blocked: frozenset[str] = frozenset(),
+        found: Iterable[metadata.EntryPoint] | None = None,
+        tables: Mapping[str, Table] = NO_TABLES,
+    ) -> None:
+        """Load every installed policy and provider, and those that are configured; what is wrong with one disables it and is reported.
 
         Args:
             blocked: Names that are reported and never imported.
             found: Entry points to use instead of the installed ones.
+            tables: Providers by configuration (:mod:`jamcore.plugins.families`), by their names. None can take an installed one's name.
         """
-        entries = list(installed((PROVIDERS, POLICIES)) if found is None else found)
+        entries = list(installed((PROVIDERS, POLICIES, FAMILIES)) if found is None else found)
         groups = {group: by_name(entry for entry in entries if entry.group == group) for group in (POLICIES, PROVIDERS)}
         wanted = [same[0] for names in groups.values() for name, same in names.items() if len(same) == 1 and name not in blocked]
         made = await construct(wanted, limit_s=self._import_limit_s)
         for group, names in groups.items():
             for name, same in names.items():
                 await self._load_one(name, same, made, blocked=blocked, policy=group == POLICIES)
+        makers = by_name(entry for entry in entries if entry.group == FAMILIES)
+        for name, table in sorted(tables.items()):
+            if name in blocked:
+                self._reports.append(families.blocked(name))
+            elif any(name in names for names in groups.values()):
+                self._reports.append(families.taken(name, table))
+            else:
+                report, plugin = await families.provider_of(name, table, makers, limit_s=self._import_limit_s)
+                if report.violations:
+                    self._reports.append(report)
+                else:
+                    await self._admit(report, plugin, policy=False)
 
     async def add(self, name: str, plugin: object, *, distribution: str = "?", version: str = "?") -> PluginReport:
         """Register one provider's plugin object, or report all that is wrong with it."""
@@ -120,7 +144,7 @@ class ProviderManager:
         if name in self._plugins or self._pluggy.has_plugin(name):
             violations = (*violations, f"a plugin named {name!r} is loaded already")
         if violations:
-            report = PluginReport(name, report.distribution, report.version, "broken", violations)
+            report = replace(report, state="broken", violations=violations)
         else:
             self._pluggy.register(plugin, name=name)
             if description is not None:
@@ -159,9 +183,7 @@ class ProviderManager:
 
     def _disabled(self, name: str, problem: str) -> None:
         self._reports = [
-            PluginReport(name, report.distribution, report.version, "disabled", (problem,))
-            if report.name == name and report.state == "loaded"
-            else report
+            replace(report, state="disabled", violations=(problem,)) if report.name == name and report.state == "loaded" else report
             for report in self._reports
         ]
 

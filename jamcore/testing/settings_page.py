@@ -42,11 +42,13 @@ def kind(annotation: object) -> str:
         return " or ".join(kind(part) for part in get_args(annotation) if part is not NoneType)
     if get_origin(annotation) is tuple:
         return "names, separated by commas"
+    if get_origin(annotation) is dict:
+        return "tables; in the variable, JSON"
     return _WORDS[annotation]
 
 
 def _section(name: str, field: FieldInfo, older: tuple[str, ...]) -> str:
-    default = "none" if field.is_required() or field.default in (None, ()) else f"`{field.default}`"
+    default = "none" if field.is_required() or field.default in (None, (), {}) else f"`{field.default}`"
     lines = [
         f"## {name}",
         "",

@@ -127,3 +127,47 @@ def test_no_part_of_a_password_is_shown(tmp_path: Path, url: str) -> None:
     assert "***" in shown
     assert "hunter2" not in shown
     assert "Tail" not in shown
+
+
+TABLE = '[providers.other]\nfamily = "made"\nargv = ["program", "--serve"]\nenvironment = { NAME = "value" }\n'
+
+
+def test_providers_are_tables_of_the_file(tmp_path: Path) -> None:
+    """The family's own keys are kept as they are; what is shown is which providers there are."""
+    (tmp_path / "config.toml").write_text(TABLE)
+    loaded = load_settings(tmp_path, {})
+    assert loaded.settings.providers == {
+        "other": {"family": "made", "argv": ["program", "--serve"], "environment": {"NAME": "value"}}
+    }
+    shown = {row.name: (row.value, row.origin) for row in loaded.rows()}
+    assert shown["providers"] == ("other (made)", str(tmp_path / "config.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "problem"),
+    [
+        ("[providers.Other]\nfamily = 'x'\n", "providers", "lower-case identifier"),
+        ("[providers.other]\nargv = ['x']\n", "providers", "other.family is missing"),
+        ("[providers.other]\nfamily = 7\n", "providers", "other.family is missing"),
+        ("[providers]\nother = 7\n", "providers.other", "valid dictionary"),
+        ("[providers.other]\nfamily = 'x'\nsince = 2026-01-01\n", "providers.other.since", "valid JSON"),
+    ],
+    ids=["a bad name", "no family", "no text", "no table", "a date"],
+)
+def test_a_bad_table_names_its_key(tmp_path: Path, text: str, option: str, problem: str) -> None:
+    """Nothing starts with it, and the message says where to look."""
+    (tmp_path / "config.toml").write_text(text)
+    with pytest.raises(SettingsInvalidError) as caught:
+        load_settings(tmp_path, {})
+    assert caught.value.option == option
+    assert problem in caught.value.problem
+    assert caught.value.origin == str(tmp_path / "config.toml")
+
+
+def test_the_variable_of_the_providers_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no JSON is a typed error like every other wrong value."""
+    monkeypatch.setenv("JAM_PROVIDERS", '{"other": {"family": "made"}}')
+    assert load_settings(tmp_path, os.environ).settings.providers == {"other": {"family": "made"}}
+    monkeypatch.setenv("JAM_PROVIDERS", "{")
+    with pytest.raises(SettingsInvalidError, match="no JSON"):
+        load_settings(tmp_path, os.environ)

@@ -1,0 +1,94 @@
+"""Providers by configuration: a family is a kind of provider that many programs belong to, and a table describes one of them.
+
+A distribution brings a family by an entry point; ``[providers.NAME]`` in the configuration file with ``family = "…"`` makes it one more
+provider of that name. It is examined as every plugin is, and a bad table disables its own provider alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from jamcore.domain.errors import InvalidInputError
+from jamcore.domain.providers import PluginReport
+from jamcore.system.distributions import Found, claimed_by
+from jamcore.system.foreign import Raised, call_bounded
+
+FAMILIES = "jam.provider_families"
+"""Entry point group of families: a class, constructed without arguments, whose entry point has the family's name."""
+FAMILY = "family"
+"""The key of a table that names its family; all others are the family's."""
+
+Table = Mapping[str, object]
+
+
+class ProviderFamily(Protocol):
+    """Makes plugin objects from tables."""
+
+    def jam_family(self) -> str:
+        """Return the family's name, the same as that of its entry point."""
+
+    def provider(self, name: str, table: Mapping[str, object]) -> object:
+        """Return the plugin object for the provider ``name``, as an entry point of providers would make it. Starts nothing.
+
+        Raises:
+            InvalidInputError: The table is no description of such a provider; its field is the key.
+        """
+
+
+async def provider_of(
+    name: str, table: Table, families: Mapping[str, tuple[Found, ...]], *, limit_s: float
+) -> tuple[PluginReport, object]:
+    """Make a provider's plugin object from its table; raises for no fault of the table or of the family.
+
+    Returns:
+        Whose it is with what is wrong, if anything is, and the object, which is ``None`` then.
+    """
+    family = table.get(FAMILY)
+    same = families.get(family, ()) if isinstance(family, str) else ()
+    if len(same) != 1:
+        problem = claimed_by(same) if same else f"no installed distribution brings the family {str(family)[:40]!r}"
+        return _report(name, None, problem), None
+    found = same[0]
+    try:
+        made = await call_bounded(lambda: _make(found, name, table), limit_s=limit_s)
+    except TimeoutError:
+        return _report(name, found, f"making it took longer than {limit_s:g} s"), None
+    if isinstance(made, Raised):
+        return _report(name, found, _problem(name, found, made.error)), None
+    return _report(name, found), made
+
+
+def taken(name: str, table: Table) -> PluginReport:
+    """Return the report for a table whose name an installed distribution has."""
+    return _report(
+        name, None, f"the name {name!r} is that of an installed plugin, and the family {table.get(FAMILY)!r} cannot take it"
+    )
+
+
+def blocked(name: str) -> PluginReport:
+    """Return the report for a table whose provider a person blocked."""
+    return PluginReport(name, CONFIGURATION, "", "blocked", configured=True)
+
+
+CONFIGURATION = "configuration"
+
+
+def _make(found: Found, name: str, table: Table) -> object:
+    family = found.entry.load()()
+    said = family.jam_family()
+    if said != found.name:
+        message = f"the family calls itself {str(said)[:40]!r} but is installed as {found.name!r}"
+        raise ValueError(message)
+    return family.provider(name, {key: value for key, value in table.items() if key != FAMILY})
+
+
+def _problem(name: str, found: Found, error: BaseException) -> str:
+    if isinstance(error, InvalidInputError):
+        return f"providers.{name}.{error.field}: {error.problem}"
+    return f"{found.entry.value}: {Raised(error)}"
+
+
+def _report(name: str, found: Found | None, *violations: str) -> PluginReport:
+    distribution, version = (CONFIGURATION, "") if found is None else (found.distribution, found.version)
+    return PluginReport(name, distribution, version, "broken" if violations else "loaded", violations, configured=True)

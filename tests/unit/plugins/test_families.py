@@ -1,0 +1,125 @@
+"""Providers by configuration: a table makes one more provider, with all checks, and a bad one disables itself alone (PLUG-1)."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from jamcore.plugins.families import FAMILIES
+from jamcore.plugins.manager import PROVIDERS, ProviderManager
+
+pytestmark = [pytest.mark.anyio, pytest.mark.guarantee("PLUG-1")]
+
+MODULE = """
+from jamcore.domain.errors import InvalidInputError
+from jamcore.testing.doubles import providers as doubles
+
+
+class Provider(doubles.GoodProvider):
+    def __init__(self, name):
+        self.description = doubles.GOOD.model_copy(update={"name": name})
+
+
+class Family:
+    def jam_family(self):
+        return "made"
+
+    def provider(self, name, table):
+        if "argv" not in table:
+            raise InvalidInputError(field="argv", problem="is missing")
+        if "other_name" in table:
+            return Provider(table["other_name"])
+        if "exits" in table:
+            raise SystemExit(3)
+        assert "family" not in table
+        return Provider(name)
+
+
+class Liar(Family):
+    def jam_family(self):
+        return "another"
+
+
+class Installed(Provider):
+    def __init__(self):
+        super().__init__("installed")
+"""
+
+
+@pytest.fixture
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[list[metadata.EntryPoint]]:
+    """The entry points of a distribution that brings two families and a provider."""
+    module = f"jamfamily{abs(hash(request.node.name)) % 10**8}"
+    (tmp_path / f"{module}.py").write_text(textwrap.dedent(MODULE))
+    info = tmp_path / f"{module}-2.5.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 2.5\n")
+    families = f"[{FAMILIES}]\nmade = {module}:Family\nliar = {module}:Liar\ngone = {module}:Gone\n"
+    (info / "entry_points.txt").write_text(f"{families}\n[{PROVIDERS}]\ninstalled = {module}:Installed\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield [entry for dist in metadata.distributions(path=[str(tmp_path)]) for entry in dist.entry_points]
+    sys.modules.pop(module, None)
+
+
+GOOD = {"family": "made", "argv": ["x"]}
+
+
+async def test_a_table_is_a_provider_of_its_name(found: list[metadata.EntryPoint]) -> None:
+    """Two tables of one family are two providers beside the installed one; the report names the distribution that made them."""
+    manager = ProviderManager()
+    await manager.load(found=found, tables={"two": GOOD, "one": GOOD})
+    assert manager.names() == ("installed", "one", "two")
+    assert manager.provider("one").description.name == "one"
+    report = manager.report("one")
+    assert (report.state, report.version, report.configured) == ("loaded", "2.5", True)
+    assert report.distribution.startswith("jamfamily")
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"family": "made"}, "providers.bad.argv: is missing"),
+        ({"family": "unknown"}, "no installed distribution brings the family 'unknown'"),
+        ({"family": 7}, "no installed distribution brings the family '7'"),
+        ({**GOOD, "other_name": "else"}, "describes itself as 'else' but is installed as 'bad'"),
+        ({**GOOD, "exits": True}, "SystemExit: 3"),
+        ({**GOOD, "family": "liar"}, "calls itself 'another' but is installed as 'liar'"),
+        ({**GOOD, "family": "gone"}, "AttributeError"),
+    ],
+    ids=["a bad key", "an unknown family", "no text", "another name", "an exit", "a liar", "a family that is not there"],
+)
+async def test_a_bad_table_disables_its_own_provider(
+    found: list[metadata.EntryPoint], table: dict[str, object], words: str
+) -> None:
+    """The report says what is wrong, with the key where one is to blame, and where to correct it; all others are loaded."""
+    manager = ProviderManager()
+    await manager.load(found=found, tables={"bad": table, "fine": GOOD})
+    assert manager.names() == ("fine", "installed")
+    report = manager.report("bad")
+    assert (report.state, report.configured) == ("broken", True)
+    assert words in " ".join(report.violations)
+    assert report.finding().hint == "Correct the table [providers.bad] in config.toml."
+
+
+@pytest.mark.parametrize("blocked", [frozenset[str](), frozenset({"installed"})], ids=["loaded", "blocked"])
+async def test_an_installed_name_cannot_be_taken(found: list[metadata.EntryPoint], blocked: frozenset[str]) -> None:
+    """Not even one that is blocked: whoever asks for it by name means the distribution's."""
+    manager = ProviderManager()
+    await manager.load(found=found, tables={"installed": GOOD}, blocked=blocked)
+    last = manager.reports()[-1]
+    assert last.configured
+    assert last.state == ("blocked" if blocked else "broken")
+    assert manager.names() == (() if blocked else ("installed",))
+
+
+async def test_a_blocked_table_is_not_made(found: list[metadata.EntryPoint]) -> None:
+    """Its family is not even imported."""
+    manager = ProviderManager()
+    await manager.load(found=found, tables={"one": {**GOOD, "family": "gone"}}, blocked=frozenset({"one"}))
+    assert manager.report("one").state == "blocked"
+    assert manager.report("one").finding().ok
