@@ -43,6 +43,7 @@ class Store:
 
     def __init__(self, engine: Engine, *, clock: Clock, fence: Fence, latest: datetime | None = None) -> None:
         self._engine = engine
+        self._file = _database_file(engine)
         self._clock = clock
         self._latest = latest
         self._fence = fence
@@ -82,7 +83,7 @@ class Store:
         return await to_thread.run_sync(partial(self._run, work, write=False), limiter=self._readers)
 
     def _run(self, work: Callable[[Repos], T], *, write: bool) -> T:
-        with typed_failures(), self._engine.connect() as connection:
+        with typed_failures(self._file), self._engine.connect() as connection:
             connection.execution_options(**self._options[write])
             with connection.begin():
                 if write:
@@ -164,7 +165,7 @@ def _prepare(engine: Engine, files: Files, daemon_id: UUID) -> tuple[Fence, date
     path = _database_file(engine)
     if path is not None:
         _make_private(path, files)
-    with typed_failures():
+    with typed_failures(path):
         if path is not None:
             _require_write_ahead_log(engine)
         elif engine.dialect.name == "postgresql":

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import MappingProxyType
 
 from sqlalchemy.engine import URL
@@ -18,6 +20,7 @@ from jamcore.store.errors import (
     StoreUnreachableError,
     StoreUnusableError,
 )
+from jamcore.system.files import PRIVATE_FILE
 
 _FULL_IO = frozenset({"SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_TRUNCATE"})
 """A full disk shows as FULL, or as a failure of the write, of the sync, or of growing the shared memory file."""
@@ -44,16 +47,16 @@ _BY_SQLSTATE: Mapping[str, type[StoreError]] = MappingProxyType(
 
 
 @contextmanager
-def typed_failures() -> Iterator[None]:
-    """Let no error of SQLAlchemy or of the database's driver out of the store."""
+def typed_failures(file: Path | None = None) -> Iterator[None]:
+    """Let no error of SQLAlchemy or of the database's driver out of the store; ``file`` is the database's own, where it has one."""
     try:
         yield
     except IntegrityError as error:
         raise StoreConstraintError(detail=_words(error.orig or error)) from error
     except DBAPIError as error:
-        raise _typed(error.orig or error, away=isinstance(error, OperationalError | InterfaceError)) from error
+        raise _typed(error.orig or error, file, away=isinstance(error, OperationalError | InterfaceError)) from error
     except sqlite3.DatabaseError as error:
-        raise _typed(error) from error
+        raise _typed(error, file) from error
 
 
 @contextmanager
@@ -90,10 +93,10 @@ def is_duplicate(error: IntegrityError) -> bool:
     return name in _DUPLICATE if name is not None else getattr(error.orig, "sqlstate", None) == _DUPLICATE_SQLSTATE
 
 
-def _typed(cause: BaseException, *, away: bool = False) -> StoreError:
+def _typed(cause: BaseException, file: Path | None = None, *, away: bool = False) -> StoreError:
     """Return the store's own error; ``away``: one without any code is the server's absence."""
     if hasattr(cause, "sqlite_errorcode") or not hasattr(cause, "sqlstate"):
-        return _of_sqlite(cause)
+        return _of_sqlite(cause, file)
     state = cause.sqlstate or ""
     known = max((start for start in _BY_SQLSTATE if state.startswith(start)), key=len, default="")
     kind = _BY_SQLSTATE.get(known, StoreUnreachableError if away and not state else StoreUnusableError)
@@ -106,12 +109,28 @@ def _words(cause: BaseException) -> str:
     return said.strip().partition("\n")[0]
 
 
-def _of_sqlite(cause: BaseException) -> StoreError:
+def _of_sqlite(cause: BaseException, file: Path | None) -> StoreError:
     code = getattr(cause, "sqlite_errorcode", None)
     name = str(getattr(cause, "sqlite_errorname", type(cause).__name__))
     primary = None if code is None else code & 0xFF
+    if name in _FULL_IO and _is_read_only(file):
+        return StoreUnusableError(detail=f"{name}: its file system is read-only")
     if primary == sqlite3.SQLITE_FULL or name in _FULL_IO:
         return StoreFullError(detail=name)
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreBusyError(detail=name)
     return StoreUnusableError(detail=f"{name}: {cause}")
+
+
+def _is_read_only(file: Path | None) -> bool:
+    """Say whether nobody can write where a database lies: SQLite says the same of that as of a full disk.
+
+    A file system that the kernel has made so after an error does not say it of itself, so a file without a name is tried.
+    """
+    if file is None:
+        return False
+    try:
+        os.close(os.open(file.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, PRIVATE_FILE))
+    except OSError as error:
+        return error.errno == errno.EROFS
+    return False
