@@ -62,7 +62,7 @@ async def end(root: Path, kind: str, lost: bool) -> None:
             assert world.unfinished() == []
             if not operations(world, kind):
                 await scenario.ask(services, world)
-            ((state, result),) = operations(world, kind)
+            state, result = operations(world, kind)[-1]
             await require_sound_exports(services)
             if state != "succeeded":
                 await require_over(services, world, scenario)
@@ -135,7 +135,7 @@ def note_known(world: World) -> None:
 
 
 def operations(world: World, kind: str) -> list[tuple[str, str]]:
-    """Return state and result of the operations of a kind that came after :func:`note_known`."""
+    """Return state and result of the operations of a kind that came after :func:`note_known`, oldest first."""
     known = json.loads(world.root.with_name(KNOWN).read_text())
-    rows = world.rows(f"SELECT id, state, result FROM operations WHERE kind = '{kind}'")  # noqa: S608 - a name
+    rows = world.rows(f"SELECT id, state, result FROM operations WHERE kind = '{kind}' ORDER BY rowid")  # noqa: S608 - a name
     return [(state, result) for identifier, state, result in rows if str(identifier) not in known]
