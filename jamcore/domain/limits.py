@@ -87,7 +87,7 @@ TURN_TEXT_CHARACTERS = 1 << 20
 DELTA_COMMIT_S = 0.05
 """Deltas are committed in groups of this length (decision on events)."""
 PROVIDER_LINE_BYTES = 8 << 20
-"""Longest line of a provider's JSON-RPC; a longer one ends the connection with a typed error."""
+"""Longest message of a provider's JSON-RPC; a longer one ends the connection with a typed error."""
 PROVIDER_REQUEST_S = 60.0
 """A provider's answer to one request that is not a turn."""
 APPROVAL_DEADLINE_S = 600.0

@@ -1,4 +1,4 @@
-"""Framing and shapes of line-delimited JSON-RPC, without any input or output: bytes to lines, lines to messages, messages to lines.
+"""Shapes of JSON-RPC, without any input or output: bytes to messages and back. How they are told apart is in :mod:`.framing`.
 
 The ``jsonrpc`` member is optional in both directions: some providers leave it out.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -66,7 +66,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Something the peer tells, with no answer. ``size`` is the length of its line in bytes."""
+    """Something the peer tells, with no answer. ``size`` is its length in bytes."""
 
     method: str
     params: Params
@@ -78,47 +78,6 @@ Incoming = Answer | Question | Notification
 
 class MalformedError(ValueError):
     """The bytes are no message; its text says why, and never reaches anybody but inside a typed error."""
-
-
-class LineSplitter:
-    """Cuts a byte stream into lines without looking at any byte twice, and bounds their length."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    @property
-    def pending(self) -> int:
-        """How many bytes of an unfinished line are held."""
-        return self._size
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the lines that ``chunk`` completes, without their ends; blank ones are left out.
-
-        Raises:
-            MalformedError: A line is longer than the limit. Lines before it were yielded.
-        """
-        end = chunk.rfind(b"\n")
-        if end >= 0:
-            block = b"".join((*self._parts, chunk[:end])) if self._parts else chunk[:end]
-            self._parts.clear()
-            self._size = 0
-            for line in block.split(b"\n"):
-                self._check(len(line))
-                if line and not line.isspace():
-                    yield line
-            chunk = chunk[end + 1 :]
-        if chunk:
-            self._parts.append(chunk)
-            self._size += len(chunk)
-            self._check(self._size)
-
-    def _check(self, size: int) -> None:
-        if size > self._limit:
-            self._parts.clear()
-            message = f"a line of more than {self._limit} bytes"
-            raise MalformedError(message)
 
 
 def parse(line: bytes) -> Incoming:
@@ -190,9 +149,9 @@ def _refuse_lone_surrogates(message: Mapping[str, Any]) -> None:
 
 
 def encode(message: Mapping[str, Any], *, jsonrpc: bool) -> bytes:
-    """Return ``message`` as one line. JSON escapes every line end inside it."""
+    """Return ``message`` as bytes without a line end."""
     full = {"jsonrpc": "2.0", **message} if jsonrpc else message
-    return json.dumps(full, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    return json.dumps(full, separators=(",", ":"), allow_nan=False).encode()
 
 
 def excerpt(line: bytes) -> str:

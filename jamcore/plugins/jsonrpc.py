@@ -1,6 +1,6 @@
-"""A JSON-RPC client over lines: one JSON object per line; both sides may ask, both may notify.
+"""A JSON-RPC client over a byte stream: one JSON object per line, or by headers; both sides may ask, both may notify.
 
-Shared by every provider whose program speaks that way. The peer is a program in a guest, so nothing that it sends is believed: a line
+Shared by every provider whose program speaks that way. The peer is a program in a guest, so nothing that it sends is believed: a message
 that is too long or no JSON, a message of the wrong shape, an answer to a question that nobody asked, or the end of the stream ends the
 connection with one typed error. That error fails every request that waits, once; what was delivered before it is still handed on.
 
@@ -9,7 +9,7 @@ connection with one typed error. That error fails every request that waits, once
                     └─ notifications ─> bounded queue ─> dispatcher ─> ``notified`` one by one, at the end ``ended``
     requests, answers ─> bounded queue ─> writer ─> peer
 
-The writer is a task of its own so that a cancelled request never leaves half a line behind.
+The writer is a task of its own so that a cancelled request never leaves half a message behind.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, TaskGroup
 
 from jamcore.domain.errors import JamError
-from jamcore.domain.limits import PROVIDER_LINE_BYTES, PROVIDER_REQUEST_S
+from jamcore.domain.limits import PROVIDER_REQUEST_S
 from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError, ProviderTimeoutError
+from jamcore.plugins.framing import Framing, LineFraming, Splitter
 from jamcore.plugins.jsonlines import (
     INTERNAL_ERROR,
     METHOD_NOT_FOUND,
     Answer,
     Incoming,
-    LineSplitter,
     MalformedError,
     Notification,
     Params,
@@ -52,11 +52,13 @@ LAST_WORDS_S = 0.2
 """After the end of the output: how long to wait for the rest of the error output. A surviving grandchild may hold it open."""
 BROKEN_WRITE_S = 1.0
 """After the peer stopped reading: how long what it still writes is delivered before the connection counts as ended."""
-OUTGOING_LINES = 64
+OUTGOING_MESSAGES = 64
 QUESTIONS_AT_ONCE = 32
 """Requests of the peer that are being answered; one more ends the connection, for nobody asks that much in good faith."""
 UNWANTED_ANSWERS = 1_000
 """Answers that nobody waits for any longer; a peer that owes more has stopped answering."""
+
+LINES = LineFraming()
 
 Notified = Callable[[str, Params], Awaitable[None]]
 """Gets each notification, in order, one at a time. What it takes long for slows the peer down."""
@@ -83,6 +85,7 @@ class LineClient:
         asked: See :data:`Asked`; without it every request of the peer is refused.
         ended: See :data:`Ended`.
         jsonrpc: Whether to send the ``jsonrpc`` member; received ones are ignored either way.
+        framing: How messages are told apart: as lines, unless told otherwise.
     """
 
     def __init__(
@@ -96,9 +99,10 @@ class LineClient:
         asked: Asked | None = None,
         ended: Ended | None = None,
         jsonrpc: bool = False,
+        framing: Framing = LINES,
     ) -> None:
         self._stdin, self._stdout, self._stderr = stdin, stdout, stderr
-        self._provider, self._jsonrpc = provider, jsonrpc
+        self._provider, self._jsonrpc, self._framing = provider, jsonrpc, framing
         self._notified, self._asked, self._ended = notified, asked, ended
         self._error: JamError | None = None
         self._last_id = 0
@@ -106,7 +110,7 @@ class LineClient:
         self._unwanted: set[int] = set()
         self._questions = 0
         self._queue = NotificationQueue()
-        self._out, self._outgoing = anyio.create_memory_object_stream[bytes](OUTGOING_LINES)
+        self._out, self._outgoing = anyio.create_memory_object_stream[bytes](OUTGOING_MESSAGES)
         self._tail = Tail(STDERR_BYTES)
         self._stderr_ended, self._closed = anyio.Event(), anyio.Event()
         self._reading = anyio.CancelScope()
@@ -125,10 +129,11 @@ class LineClient:
         asked: Asked | None = None,
         ended: Ended | None = None,
         jsonrpc: bool = False,
+        framing: Framing = LINES,
     ) -> LineClient:
         """Speak with a guest process, whose owner still has to close it."""
         streams = (process.stdin, process.stdout, process.stderr)
-        return cls(*streams, provider=provider, notified=notified, asked=asked, ended=ended, jsonrpc=jsonrpc)
+        return cls(*streams, provider=provider, notified=notified, asked=asked, ended=ended, jsonrpc=jsonrpc, framing=framing)
 
     @property
     def error(self) -> JamError | None:
@@ -227,8 +232,8 @@ class LineClient:
     async def _write(self) -> None:
         try:
             async with self._outgoing:
-                async for line in self._outgoing:
-                    await self._stdin.send(line)
+                async for frame in self._outgoing:
+                    await self._stdin.send(frame)
             await self._stdin.aclose()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._cut = "it no longer reads its input"
@@ -236,24 +241,24 @@ class LineClient:
 
     async def _read(self) -> None:
         """Read until the end or the first nonsense, then end the connection."""
-        splitter = LineSplitter(PROVIDER_LINE_BYTES)
+        splitter = self._framing.splitter()
         error: JamError | None = None
         try:
             with self._reading:
-                await self._read_lines(splitter)
+                await self._read_messages(splitter)
         except MalformedError as problem:
             error = ProviderProtocolError(self._provider, str(problem))
         self._fail(error or await self._gone(splitter.pending))
         self._queue.close()
 
-    async def _read_lines(self, splitter: LineSplitter) -> None:
+    async def _read_messages(self, splitter: Splitter) -> None:
         while True:
             try:
                 chunk = await self._stdout.receive(CHUNK_BYTES)
             except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
                 return
-            for line in splitter.feed(chunk):
-                message = parse(line)
+            for frame in splitter.feed(chunk):
+                message = parse(frame)
                 if isinstance(message, Notification):
                     await self._queue.put(message)
                 else:
@@ -322,7 +327,7 @@ class LineClient:
     async def _send(self, message: Params) -> None:
         self._raise_if_ended()
         try:
-            await self._out.send(encode(message, jsonrpc=self._jsonrpc))
+            await self._out.send(self._framing.framed(encode(message, jsonrpc=self._jsonrpc)))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._raise_if_ended()
             raise ProviderGoneError(self._provider, "its input is closed") from None
