@@ -27,8 +27,8 @@ POINTS = {
     "payload-deletion": ("payload-deletion.begun", "payload-deletion.retire.intended"),
 }
 MACHINE = {"storage.failed", "store.unusable", "workspace.provision_failed", "continuity.checkpoint_failed"}
-BEGUN = {"workspace.archive_unfinished", "workspace.removal_evidence_changed"}
-"""What an archive is answered that has begun to remove something, or cannot look once more: the next attempt goes on."""
+BEGUN = {"workspace.archive_unfinished"}
+"""What an archive is answered that has begun to remove something: the next attempt goes on."""
 ANSWERS = {
     Trouble.FULL: {"storage.full", "store.full", "workspace.provision_failed", "continuity.removal_space", *BEGUN},
     Trouble.READ_ONLY: {*MACHINE, *BEGUN},
