@@ -1,7 +1,7 @@
 """Every journaled kind of a composed daemon while the disk fails at one of its calls, or is full or read-only from one on (WS-12).
 
-The kinds come from the code, and the calls from a whole run. ``JAM_FAULT_MATRIX=all`` plays every call; otherwise some are drawn, always
-the same ones, so that each kind meets every sort of failure.
+The kinds come from the code, and the calls from a whole run. ``JAM_FAULT_MATRIX=all`` plays every call; otherwise some are drawn from all
+over a run, always the same ones.
 """
 
 from __future__ import annotations
