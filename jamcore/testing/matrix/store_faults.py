@@ -6,7 +6,7 @@ What counts is what a request does, and everything that it begins: other work of
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -93,13 +93,13 @@ class StoreFaults:
         """Listen to every database of SQLAlchemy's."""
         event.listen(Engine, "do_execute", self._execute)
         event.listen(Engine, "do_executemany", self._execute)
-        real = DefaultDialect.do_commit
+        real: Callable[[DefaultDialect, object], None] = DefaultDialect.do_commit
 
         def commit(dialect: DefaultDialect, connection: object) -> None:
             fault = self._called(COMMIT if getattr(self._here, "writes", False) else COMMIT_OF_READS)
             if fault is not None and fault is not Fault.LOST:
                 raise said(fault)
-            real(dialect, connection)  # type: ignore[arg-type]
+            real(dialect, connection)
             if fault is not None:
                 raise said(fault)
 
