@@ -20,9 +20,8 @@ from jamcore.domain.retention import RemovalQuestion, RemovalRequest
 from jamcore.domain.sessions import WorkspaceState
 from jamcore.domain.workspace_care import RecoverRequest, RecoveryWay
 from jamcore.runs.accept_action import KIND as ACCEPT
-from jamcore.runs.change_action import CHANGE_POINTS
 from jamcore.runs.change_action import KIND as CHANGE
-from jamcore.runs.change_request import METADATA
+from jamcore.runs.change_request import METADATA, PATCHED, WRITTEN
 from jamcore.runtime.provision import KIND as PROVISION
 from jamcore.runtime.reconcile import KIND as RECONCILE
 from jamcore.sandbox.override import KIND as OVERRIDE
@@ -99,7 +98,7 @@ class ChangeMaking(Scenario):
     """A change request of a room's work."""
 
     kind = CHANGE
-    inner = tuple(point for point in CHANGE_POINTS if not point.startswith(f"{CHANGE}."))
+    inner = (PATCHED, WRITTEN)
 
     async def prepare(self, services: Services, world: World) -> None:
         """Need nothing: the room has worked."""
