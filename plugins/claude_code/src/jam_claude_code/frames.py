@@ -1,0 +1,182 @@
+"""Claude Code's stream-json in front of Jam's line client: the same questions and answers in other words.
+
+Both are one JSON object a line, both sides may ask, both may tell. So a control request is a request, its response an answer, and every
+other frame a notification named by its type, with the whole frame as its parameters:
+
+    {"type": "control_request", "request_id": R, "request": {"subtype": M, …}}      <->  {"id": R, "method": M, "params": {…}}
+    {"type": "control_response", "response": {"request_id": R, "response": {…}}}    <->  {"id": R, "result": {…}}
+    {"type": T, …}                                                                  <->  {"method": T, "params": {"type": T, …}}
+
+With that the client's bounds, order, errors and end hold here too. What is no frame is handed on as it is, for the client to refuse.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from anyio import EndOfStream
+from anyio.abc import ByteReceiveStream, ByteSendStream
+
+from jam_claude_code.protocol import EVENT_TEXT, Told, text
+
+FRAME_BYTES = 64 << 20
+"""Longest line that is read; a picture or a document that the agent looked at is twice in its frame."""
+WHOLE_BYTES = 4 << 20
+"""A longer frame loses what nobody is shown: the end of its texts, so that the client takes it."""
+CHUNK_BYTES = 1 << 18
+ERROR = -32000
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LINE_END = b"\n"
+
+
+class Framing:
+    """What both directions of one connection know: which questions of the program are open."""
+
+    def __init__(self) -> None:
+        self._open: set[str] = set()
+
+    def to_message(self, line: bytes) -> bytes:
+        """Return a line of the program as the line client reads it, without its end."""
+        try:
+            frame = json.loads(line)
+        except (ValueError, RecursionError):
+            return line
+        if not isinstance(frame, dict) or not isinstance(frame.get("type"), str):
+            return b'{"frame":' + line + b"}"
+        kind = frame["type"]
+        if kind == "control_response":
+            return _answer(frame, line)
+        if kind == "control_request":
+            return self._question(frame, line)
+        if kind == Told.WITHDRAWN:
+            self._open.discard(str(frame.get("request_id")))
+        if len(line) > WHOLE_BYTES or _SURROGATE.search(line) is not None:
+            line = _shortened(frame)
+        return b'{"method":' + json.dumps(kind).encode() + b',"params":' + line + b"}"
+
+    def to_frame(self, line: bytes) -> bytes | None:
+        """Return a line of the line client as the program reads it; ``None``: the program does not wait for it any more."""
+        message: Mapping[str, Any] = json.loads(line)
+        if "method" not in message:
+            return self._reply(message)
+        if "id" not in message:
+            return _encoded(message["params"])
+        request = {"subtype": message["method"], **message.get("params", {})}
+        return _encoded({"type": "control_request", "request_id": str(message["id"]), "request": request})
+
+    def _question(self, frame: Mapping[str, Any], line: bytes) -> bytes:
+        request, asked = frame.get("request_id"), frame.get("request")
+        if not isinstance(request, str) or not isinstance(asked, dict) or not isinstance(asked.get("subtype"), str):
+            return b'{"frame":' + line + b"}"
+        self._open.add(request)
+        return _encoded({"id": request, "method": asked["subtype"], "params": asked})
+
+    def _reply(self, message: Mapping[str, Any]) -> bytes | None:
+        request = message["id"]
+        if request not in self._open:
+            return None
+        self._open.discard(request)
+        if "error" in message:
+            said = {"subtype": "error", "request_id": request, "error": message["error"]["message"]}
+        else:
+            said = {"subtype": "success", "request_id": request, "response": message["result"]}
+        return _encoded({"type": "control_response", "response": said})
+
+
+class FrameSource(ByteReceiveStream):
+    """What the program writes, as the line client reads it."""
+
+    def __init__(self, framing: Framing, stream: ByteReceiveStream) -> None:
+        self._framing, self._stream = framing, stream
+        self._rest = bytearray()
+        self._looked_at = 0
+        self._ended = False
+
+    async def receive(self, max_bytes: int = CHUNK_BYTES) -> bytes:
+        """Return the next whole lines; more than ``max_bytes`` when they are long. At the end what is left, though it is no line."""
+        while True:
+            lines = self._lines()
+            if lines:
+                return lines
+            if self._ended:
+                raise EndOfStream
+            if len(self._rest) > FRAME_BYTES:
+                return self._all()  # longer than the client takes, so it ends the connection
+            try:
+                self._rest += await self._stream.receive(max_bytes)
+            except EndOfStream:
+                self._ended = True
+                if self._rest:
+                    return self._all()
+
+    async def aclose(self) -> None:
+        """Close the stream below."""
+        await self._stream.aclose()
+
+    def _lines(self) -> bytes:
+        end = self._rest.rfind(_LINE_END, self._looked_at)
+        self._looked_at = len(self._rest)
+        if end < 0:
+            return b""
+        block = bytes(self._rest[:end])
+        del self._rest[: end + 1]
+        self._looked_at = len(self._rest)
+        return b"".join(self._framing.to_message(line) + _LINE_END for line in block.split(_LINE_END) if line.strip())
+
+    def _all(self) -> bytes:
+        rest = bytes(self._rest)
+        self._rest.clear()
+        return rest
+
+
+class FrameSink(ByteSendStream):
+    """What the line client writes, line by line, as the program reads it."""
+
+    def __init__(self, framing: Framing, stream: ByteSendStream) -> None:
+        self._framing, self._stream = framing, stream
+
+    async def send(self, item: bytes) -> None:
+        """Send one line."""
+        frame = self._framing.to_frame(item)
+        if frame is not None:
+            await self._stream.send(frame + _LINE_END)
+
+    async def aclose(self) -> None:
+        """Close the stream below: the program finishes what runs and ends."""
+        await self._stream.aclose()
+
+
+def _answer(frame: Mapping[str, Any], line: bytes) -> bytes:
+    response = frame.get("response")
+    request = response.get("request_id") if isinstance(response, dict) else None
+    if not isinstance(response, dict) or not isinstance(request, str) or not request.isascii() or not request.isdecimal():
+        return b'{"frame":' + line + b"}"
+    if response.get("subtype") == "success":
+        return _encoded({"id": int(request), "result": response.get("response") or {}})
+    return _encoded({"id": int(request), "error": {"code": ERROR, "message": str(response.get("error", ""))}})
+
+
+def _shortened(frame: dict[str, Any]) -> bytes:
+    """Return a frame whose texts are no longer than anybody is shown, without half characters."""
+    return json.dumps(_cut(frame), ensure_ascii=False).encode(errors="replace")
+
+
+def _cut(value: Any) -> Any:  # noqa: ANN401 - JSON
+    match value:
+        case str():
+            return text(value, EVENT_TEXT)
+        case list():
+            return [_cut(entry) for entry in value]
+        case dict():
+            return {key: _cut(entry) for key, entry in value.items()}
+        case _:
+            return value
+
+
+def _encoded(frame: Mapping[str, Any]) -> bytes:
+    """Return JSON in one line; what is no text in a file of the person's is escaped, as JSON can."""
+    return json.dumps(frame, separators=(",", ":"), allow_nan=False).encode()

@@ -1,0 +1,80 @@
+"""The plugin: each hook in one line, the answers in the modules beside it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import ClassVar
+
+from jam_claude_code.description import DESCRIPTION, check_credentials, place_session
+from jam_claude_code.plan import contribute, prepare
+from jam_claude_code.runtime import open_claude_code
+from jam_claude_code.state import ACTIVATION, CAPTURE, accepts_version
+from jamcore.api import (
+    ActivationPlan,
+    CaptureList,
+    CredentialReport,
+    CredentialView,
+    GuestLauncher,
+    PlacementAnswer,
+    PlacementRequest,
+    PlanContext,
+    PlanContribution,
+    Preparation,
+    ProviderDescription,
+    ProviderRuntime,
+    RuntimeRequest,
+    hookimpl,
+)
+
+
+class ClaudeCodePlugin:
+    """Claude Code as a provider of Jam."""
+
+    api_version: ClassVar[tuple[int, int]] = (1, 0)
+
+    @hookimpl
+    def jam_describe_provider(self) -> ProviderDescription:
+        """See :data:`jam_claude_code.description.DESCRIPTION`."""
+        return DESCRIPTION
+
+    @hookimpl
+    def jam_contribute_plan(self, context: PlanContext) -> PlanContribution:
+        """See :func:`jam_claude_code.plan.contribute`."""
+        return contribute(context)
+
+    @hookimpl
+    def jam_prepare(self) -> Preparation:
+        """See :func:`jam_claude_code.plan.prepare`."""
+        return prepare()
+
+    @hookimpl
+    def jam_place_session(self, request: PlacementRequest) -> PlacementAnswer:
+        """See :func:`jam_claude_code.description.place_session`."""
+        return place_session(request)
+
+    @hookimpl
+    def jam_declare_capture(self) -> CaptureList:
+        """See :mod:`jam_claude_code.state`."""
+        return CAPTURE
+
+    @hookimpl
+    def jam_declare_activation(self) -> ActivationPlan:
+        """See :mod:`jam_claude_code.state`."""
+        return ACTIVATION
+
+    @hookimpl
+    def jam_accepts_version(self, captured: str, current: str) -> bool:
+        """See :func:`jam_claude_code.state.accepts_version`."""
+        return accepts_version(captured, current)
+
+    @hookimpl
+    async def jam_check_credentials(self, view: CredentialView) -> CredentialReport:
+        """See :func:`jam_claude_code.description.check_credentials`."""
+        return check_credentials(view)
+
+    @hookimpl
+    async def jam_open_runtime(
+        self, request: RuntimeRequest, launcher: GuestLauncher
+    ) -> AbstractAsyncContextManager[ProviderRuntime]:
+        """See :func:`jam_claude_code.runtime.open_claude_code`."""
+        return open_claude_code(request, launcher)

@@ -1,0 +1,104 @@
+"""What Claude Code asks before it acts, as Jam's events, and Jam's answers in its words: this once, or no.
+
+It suggests more (rules, directories, another mode); none of it is ever said: what is allowed for good is Jam's to know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from jam_claude_code.events import COMMAND, FILE_TOOLS
+from jam_claude_code.protocol import CUT, identifier, text
+from jam_claude_code.turns import Turn
+from jamcore.api import ApprovalAnswer, ApprovalRequested
+
+Params = Mapping[str, Any]
+
+DENIED = "The person who uses this session said no. Go on without it, or say what you need it for."
+NOT_ASKED = "This session asks nobody. Go on without it."
+_KNOWN_OF_COMMANDS = frozenset({"command", "description", "timeout"})
+"""Parts of a command's input that say no more than what is run; with any other it is something else, which no rule covers."""
+
+
+@dataclass
+class _Open:
+    """One question that waits."""
+
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    answer: ApprovalAnswer = ApprovalAnswer.DENY
+
+
+class Questions:
+    """The open questions of one thread. Each waits for Jam's answer or for the end of its turn, whichever comes first."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+        self._asked = 0
+
+    async def ask(self, turn: Turn, params: Params) -> dict[str, object]:
+        """Pass a question on and return the answer; a turn that ends first leaves it denied."""
+        self._asked += 1
+        request, waiting = f"{identifier(params.get('tool_use_id'))[:200]}#{self._asked}", _Open()
+        self._open[request] = waiting
+        about = question(params)
+        try:
+            await turn.take(about.model_copy(update={"request": request}))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_call_when, turn.over, tasks.cancel_scope.cancel)
+                await waiting.answered.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            del self._open[request]
+        return reply(params, waiting.answer)
+
+    def answer(self, request: str, answer: ApprovalAnswer) -> None:
+        """Take Jam's answer; a question that is not open any more is passed over."""
+        if waiting := self._open.get(request):
+            waiting.answer = answer
+            waiting.answered.set()
+
+
+def question(params: Params) -> ApprovalRequested:
+    """Return the event for what is asked: a command, a change of one file, or something else."""
+    item, tool = identifier(params.get("tool_use_id")), identifier(params.get("tool_name"))
+    given = _given(params)
+    reasons = _lines(("because", text(params.get("decision_reason"), 4096)), ("outside", text(params.get("blocked_path"), 4096)))
+    command, path = text(given.get("command")), text(given.get(FILE_TOOLS.get(tool, "")))
+    if tool == COMMAND and command and not command.endswith(CUT) and given.keys() <= _KNOWN_OF_COMMANDS:
+        return ApprovalRequested(item=item, subject="command", detail=command, preview=reasons)
+    body = json.dumps(given, ensure_ascii=False, sort_keys=True)
+    if tool in FILE_TOOLS and path and not path.endswith(CUT):
+        preview = _lines(("", reasons), ("", text(body)))
+        return ApprovalRequested(item=item, subject="file-change", detail=f"update {path}", preview=preview)
+    return ApprovalRequested(item=item, subject="other", detail=text(f"{tool} {body}"), preview=reasons)
+
+
+def reply(params: Params, answer: ApprovalAnswer) -> dict[str, object]:
+    """Return what is said to Claude Code: this once and exactly this, or no."""
+    if answer is not ApprovalAnswer.ALLOW:
+        return {"behavior": "deny", "message": DENIED}
+    return {"behavior": "allow", "updatedInput": dict(_given(params))}
+
+
+def not_asked() -> dict[str, object]:
+    """Return the answer in a thread that never asks."""
+    return {"behavior": "deny", "message": NOT_ASKED}
+
+
+def _given(params: Params) -> Params:
+    given = params.get("input")
+    return given if isinstance(given, Mapping) else {}
+
+
+def _lines(*parts: tuple[str, str]) -> str:
+    return "\n".join(f"{word} {value}".strip() for word, value in parts if value)
+
+
+async def _call_when(event: anyio.Event, then: Callable[[], None]) -> None:
+    await event.wait()
+    then()
