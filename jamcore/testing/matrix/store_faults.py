@@ -6,12 +6,13 @@ What counts is what a request does, and everything that it begins: other work of
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from threading import Lock, local
+from types import MappingProxyType
 from unittest import mock
 
 from sqlalchemy import Engine, event
@@ -38,13 +39,15 @@ class Fault(StrEnum):
 
 ONCE = (Fault.FULL, Fault.FAILING, Fault.LOCKED, Fault.AWAY)
 """What any call can meet; a commit can be lost besides."""
-_WORDS = {
-    Fault.FULL: (sqlite3.SQLITE_FULL, "SQLITE_FULL", "database or disk is full"),
-    Fault.FAILING: (sqlite3.SQLITE_IOERR, "SQLITE_IOERR", "disk I/O error"),
-    Fault.LOCKED: (sqlite3.SQLITE_BUSY, "SQLITE_BUSY", "database is locked"),
-    Fault.AWAY: (sqlite3.SQLITE_IOERR, "SQLITE_IOERR_READ", "disk I/O error"),
-    Fault.LOST: (sqlite3.SQLITE_IOERR, "SQLITE_IOERR_FSYNC", "disk I/O error"),
-}
+_WORDS: Mapping[Fault, tuple[int, str, str]] = MappingProxyType(
+    {
+        Fault.FULL: (sqlite3.SQLITE_FULL, "SQLITE_FULL", "database or disk is full"),
+        Fault.FAILING: (sqlite3.SQLITE_IOERR, "SQLITE_IOERR", "disk I/O error"),
+        Fault.LOCKED: (sqlite3.SQLITE_BUSY, "SQLITE_BUSY", "database is locked"),
+        Fault.AWAY: (sqlite3.SQLITE_IOERR, "SQLITE_IOERR_READ", "disk I/O error"),
+        Fault.LOST: (sqlite3.SQLITE_IOERR, "SQLITE_IOERR_FSYNC", "disk I/O error"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
