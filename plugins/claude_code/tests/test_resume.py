@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,7 +16,10 @@ import pytest
 
 from jam_claude_code.state import ACTIVATION, CAPTURE, TRANSCRIPTS
 from jamcore.api import (
+    CommandFinished,
     CommandStarted,
+    FileChanged,
+    Message,
     ProviderEvent,
     ProviderGoneError,
     ProviderRefusedError,
@@ -132,6 +135,56 @@ async def test_a_thread_killed_in_a_turn_comes_back_exactly(guest: LocalGuest, o
     assert [item.call_id for item in after if isinstance(item, ToolCall)] == ["c1"]
     assert ["tool-4411" in item.output for item in after if isinstance(item, ToolOutput)] == [True]
     assert not model.unmatched
+
+
+BOUNDARIES = (TurnStarted, TextDelta, Message, CommandStarted, CommandFinished, FileChanged, UsageReported, TurnEnded)
+
+
+@pytest.mark.guarantee("CONT-1", "CONT-11")
+@pytest.mark.parametrize("kind", BOUNDARIES, ids=lambda kind: str(kind.__name__))
+async def test_a_kill_at_any_event_loses_no_finished_turn_and_no_text_of_the_person(
+    guest: LocalGuest, open_runtime: OpenRuntime, kind: type[ProviderEvent]
+) -> None:
+    """Whatever the last event was, the thread comes back, and the next request holds all finished turns and what the cut one was asked.
+
+    What the cut turn had done is there as far as the program had written it down, which it does some 0.1 s late.
+    """
+    write = Call(name="Write", arguments={"file_path": str(guest.work / "new.txt"), "content": "x"}, call_id="c2")
+    script = Script(
+        rules=(
+            say("answer-1", match=Match(last_user_contains="first")),
+            Rule(
+                match=Match(last_user_contains="second", last_is_tool_output=False),
+                answer=(Text(deltas=("words",)), Call(name="Bash", arguments={"command": "echo hi"}, call_id="c1")),
+            ),
+            Rule(match=Match(tool_output="c1", last_is_tool_output=True, last_user_contains="second"), answer=(write,), times=1),
+            say("answer-2", match=Match(last_user_contains="second")),
+            say("answer-3", match=Match(last_user_contains="third")),
+        )
+    )
+    async with MessagesServer(script) as model:
+        async with open_runtime(guest, model) as runtime:
+            thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
+            await run_turn(runtime, thread.identity, "first")
+            finished = told(model)
+            with suppress(ProviderGoneError):  # after the last event nothing is left to fail
+                await killed_at(kind, runtime, thread.identity, "second", guest)
+            with anyio.fail_after(LIMIT_S):
+                await runtime.closed()
+        kill(descendants())
+        finished = told(model) if kind is TurnEnded else finished
+        async with open_runtime(guest, model) as runtime:
+            again = await runtime.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(guest.work), model=MODEL))
+            events = await run_turn(runtime, thread.identity, "third")
+        after = told(model)
+    assert again.identity == thread.identity
+    ended = TurnOutcome.COMPLETED if kind is TurnEnded else again.turns[-1].outcome
+    assert [turn.outcome for turn in again.turns] == [TurnOutcome.COMPLETED, ended]
+    assert again.turns[-1].text_digest == sha256(b"second").hexdigest()
+    assert events[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
+    texts = [item.text for item in after if isinstance(item, UserText)]
+    assert texts == ["first", "second", "third"]
+    assert contains_in_order(finished, after) is None
 
 
 @pytest.mark.guarantee("CONT-3", "CONT-5")

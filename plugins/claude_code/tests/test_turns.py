@@ -228,7 +228,7 @@ async def test_cancellation_in_a_turn_interrupts_it(guest: LocalGuest, open_runt
 
 
 async def test_closing_the_runtime_in_a_command_leaves_no_process(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
-    """The owner is cancelled while a command runs: the program, the shell and its children are gone."""
+    """The owner is cancelled while a command runs: the program, the shell and its children are gone, and the turn reads as interrupted."""
     script = Script(rules=(call("Bash", "c1", Match(nth=1), command="sleep 975; true"),))
     sleeping = frozenset[Process]()
     async with MessagesServer(script) as model:
@@ -243,6 +243,8 @@ async def test_closing_the_runtime_in_a_command_leaves_no_process(guest: LocalGu
         assert sleeping
         assert settle(sleeping) == ()  # killed: the machine decides when it is gone
         assert not descendants(guest.processes[-1].pid)
+    [transcript] = guest.state.glob(TRANSCRIPTS)
+    assert "[Request interrupted by user" in transcript.read_text()
 
 
 async def test_a_busy_thread_is_refused_and_its_turn_goes_on_undisturbed(guest: LocalGuest, open_runtime: OpenRuntime) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -370,6 +370,9 @@ async def running(
             yield await thread.begin(client, process, resume=resume)
         finally:
             with anyio.CancelScope(shield=True):
+                # The end of its input alone lets the program finish what it does, which may take as long as a turn.
+                with suppress(JamError):
+                    await thread.interrupt()
                 await client.finish(runtime.shutdown_s)
 
 
