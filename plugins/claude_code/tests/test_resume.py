@@ -20,6 +20,7 @@ from jamcore.api import (
     CommandStarted,
     FileChanged,
     Message,
+    Notice,
     ProviderEvent,
     ProviderGoneError,
     ProviderRefusedError,
@@ -36,6 +37,7 @@ from jamcore.api import (
 from jamcore.testing.guards import descendants, kill
 from jamcore.testing.local_guest import LocalGuest
 from jamcore.testing.provider_turns import run_turn
+from jamcore.testing.servers.faults import HttpFault
 from jamcore.testing.servers.history import AssistantText, Item, ToolCall, ToolOutput, UserText, contains_in_order, conversation
 from jamcore.testing.servers.messages import MessagesServer
 from jamcore.testing.servers.script import Call, Hold, Match, Rule, Script, Text, say
@@ -325,6 +327,34 @@ async def test_a_transcript_is_not_deleted_for_its_age(guest: LocalGuest, open_r
         async with open_runtime(guest, model) as runtime:
             again = await runtime.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(guest.work), model=MODEL))
     assert len(again.turns) == 4
+
+
+@pytest.mark.guarantee("CONT-1", "CONT-11")
+async def test_a_compacted_thread_comes_back_as_it_went_on(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
+    """A full context is replaced by a summary within the turn; after a resume the model is told the same one, and every turn is known."""
+    full = HttpFault(status=400, message="prompt is too long: 250000 tokens > 200000 maximum")
+    script = Script(
+        rules=(
+            Rule(match=Match(last_user_contains="four"), answer=(Text(deltas=("x",)),), fault=full, times=1),
+            *(say(f"answer-{word}", match=Match(last_user_contains=word)) for word in ("one", "two", "three", "five")),
+            say("summary-6612", match=Match(last_user_contains="summary")),
+            say("answer-four"),
+        )
+    )
+    async with MessagesServer(script) as model:
+        async with open_runtime(guest, model) as runtime:
+            thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
+            ends = [(await run_turn(runtime, thread.identity, word)) for word in ("one", "two", "three", "four")]
+        before = told(model)
+        async with open_runtime(guest, model) as runtime:
+            again = await runtime.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(guest.work), model=MODEL))
+            await run_turn(runtime, thread.identity, "five")
+        after = told(model)
+    assert [events[-1] for events in ends] == [TurnEnded(outcome=TurnOutcome.COMPLETED)] * 4
+    assert ["summary" in event.text for event in ends[-1] if isinstance(event, Notice)] == [True]
+    assert [turn.outcome for turn in again.turns] == [TurnOutcome.COMPLETED] * 4
+    assert contains_in_order(before, after) is None
+    assert UserText("one") not in after
 
 
 @pytest.mark.guarantee("CONT-11")
