@@ -14,7 +14,7 @@ from uuid import UUID
 
 import anyio
 from anyio import to_thread
-from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy import Connection, Engine, String, create_engine, event, func, select, type_coerce
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import QueuePool
 
@@ -33,6 +33,9 @@ BUSY_TIMEOUT_S = 10.0
 """How long a write waits for another process that has the database open, a backup tool for example."""
 READERS = 4
 """Reads at once; WAL lets them go on beside the writer."""
+
+AHEAD = timedelta(days=1)
+"""How far ahead of the clock what was written before may lie and still be followed; see :meth:`Store.transact`."""
 
 _READ = "jam_read"
 """The execution option of a connection that will not write."""
@@ -63,6 +66,10 @@ class Store:
 
         ``work`` runs in a thread, alone among all writers of this store; it must not wait for anything but the database.
 
+        What is written is dated by the clock, and never before what was written last: a clock that is set back by up to :data:`AHEAD` does
+        not change the order of what happened. What lies further ahead was written while the clock was far wrong, or is damaged: it
+        keeps its date and is not followed, so that it dates nothing else.
+
         Raises:
             StoreFullError, StoreBusyError, StoreConstraintError, StoreUnusableError: Nothing was written.
             StoreUnreachableError: Nothing was written, unless the connection was lost at the very end: an exact retry finds out.
@@ -92,9 +99,9 @@ class Store:
                 return work(Repos(Context(connection=connection, now=now, fence=self._fence)))
 
     def _moment(self) -> datetime:
-        """Return the time of what is written now. It never goes back: after a clock was set back the order of what happened stays."""
+        """Return the time of what is written now; see :meth:`transact`."""
         now = self._clock.now()
-        if self._latest is not None and now < self._latest:
+        if self._latest is not None and now < self._latest <= now + AHEAD:
             now = self._latest + timedelta(microseconds=1)
         self._latest = now  # there is one writer
         return now
@@ -124,7 +131,7 @@ async def open_store(
         require_plain_host(url)
         engine = _engine(url, busy_timeout_s)
     try:
-        fence, latest = await to_thread.run_sync(_prepare, engine, files, daemon_id)
+        fence, latest = await to_thread.run_sync(_prepare, engine, files, daemon_id, clock.now())
         yield Store(engine, clock=clock, fence=fence, latest=latest)
     finally:
         with anyio.CancelScope(shield=True):  # closing takes no longer than the write that is going on
@@ -160,7 +167,7 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get(_READ) else "BEGIN IMMEDIATE")
 
 
-def _prepare(engine: Engine, files: Files, daemon_id: UUID) -> tuple[Fence, datetime | None]:
+def _prepare(engine: Engine, files: Files, daemon_id: UUID, now: datetime) -> tuple[Fence, datetime | None]:
     """Make the database usable and take it over; return as whom, and when this daemon last began something."""
     path = _database_file(engine)
     if path is not None:
@@ -172,8 +179,30 @@ def _prepare(engine: Engine, files: Files, daemon_id: UUID) -> tuple[Fence, date
             _require_unicode(engine)
         upgrade(engine, files)
         with engine.begin() as connection:
-            begun = select(func.max(OPERATIONS.c.started_at)).where(OPERATIONS.c.daemon_id == daemon_id)
-            return take_over(connection, daemon_id), connection.execute(begun).scalar_one()
+            return take_over(connection, daemon_id), _latest_begun(connection, daemon_id, now + AHEAD)
+
+
+def _latest_begun(connection: Connection, daemon_id: UUID, bound: datetime) -> datetime | None:
+    """Return when this daemon last began something up to a moment; ``None``: never.
+
+    The times are read as text, and what is none is passed over: one damaged row must not keep the daemon from its start (START-1).
+    """
+    at = OPERATIONS.c.started_at
+    begun = select(func.max(type_coerce(at, String))).where(OPERATIONS.c.daemon_id == daemon_id)
+    text: str | None = connection.execute(begun.where(at <= bound)).scalar_one()
+    while text is not None:
+        if (latest := _instant(text)) is not None:
+            return latest
+        text = connection.execute(begun.where(type_coerce(at, String) < text)).scalar_one()
+    return None
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
 
 
 def _database_file(engine: Engine) -> Path | None:
