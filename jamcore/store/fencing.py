@@ -14,7 +14,7 @@ from jamcore.store.tables.operations import OPERATIONS
 from jamcore.store.tables.retention import PAYLOAD_DELETIONS
 from jamcore.store.tables.safekeeping import UNSAVED_HOSTS, VERIFICATIONS
 
-_EPOCH = select(DAEMONS.c.fence_epoch).where(DAEMONS.c.id == bindparam("daemon")).with_for_update(read=True)
+_EPOCH = select(DAEMONS.c.fence_epoch).where(DAEMONS.c.id == bindparam("daemon")).with_for_update()
 """Made once: every transaction begins with it."""
 
 
@@ -36,7 +36,8 @@ def take_over(connection: Connection, daemon_id: UUID) -> Fence:
 def require_epoch(connection: Connection, fence: Fence) -> None:
     """Refuse a transaction of a life that has ended: rows without a fence of their own (turns, events) are protected by this.
 
-    The row is locked for the length of the transaction where the database can (SQLite has one writer at a time anyway).
+    The row is locked for the length of the transaction where the database can (SQLite has one writer at a time anyway), and against this
+    daemon's own transactions too: one whose connection was lost may be committing still, and what comes after it must see what it wrote.
 
     Raises:
         FencedError: The same daemon was started again.

@@ -26,6 +26,8 @@ from jamcore.store import (
     StoreUnusableError,
     open_store,
 )
+from jamcore.store.fencing import require_epoch
+from jamcore.store.repos import Context
 from jamcore.system.files import Files
 from jamcore.testing.postgres import PostgresServer, postgres_server
 from jamcore.testing.store.base import raw
@@ -146,6 +148,19 @@ async def test_a_read_that_the_server_leaves_is_said_by_type(own_server: Postgre
             await store.read(look)
         await to_thread.run_sync(own_server.start)
         assert await store.read(lambda repos: repos.agents.list()) == ()
+
+
+@pytest.mark.guarantee("WS-12")
+async def test_a_transaction_that_was_lost_is_waited_for(postgres_url: str, clock: HandClock, make: Make) -> None:
+    """Its connection broke and it may be committing still: nothing is decided beside it, and what comes after it sees what it wrote."""
+    agent = make.agent("lost")
+    async with open_store(postgres_url, files=Files(), clock=clock, daemon_id=DAEMON, busy_timeout_s=0.1) as store:
+        with store._engine.begin() as lost:
+            require_epoch(lost, store.fence)
+            Repos(Context(connection=lost, now=clock.now(), fence=store.fence)).agents.insert(agent)
+            with pytest.raises(StoreBusyError):
+                await store.transact(lambda repos: repos.agents.list())
+        assert [each.name for each in await store.transact(lambda repos: repos.agents.list())] == [agent.name]
 
 
 async def test_a_read_cannot_write(postgres_url: str, clock: HandClock, make: Make) -> None:
