@@ -1,7 +1,8 @@
 """Deleting the payload of an export, as a journaled action: its record first, then another name, then the bytes (WS-7, WS-12).
 
-Until its record says that it goes, every failure ends the action with the export whole. From then on it can only be finished: nobody
-restores from it any more. What lies in its place without such a record is never touched.
+What is refused before its record says that it goes ends the action with the export whole. Nobody knows whether any other failure came
+before that or after it, so the action stays begun: a start asks the record, and from there it can only be finished, since nobody restores
+from it any more. What lies in its place without such a record is never touched.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 from uuid import UUID
 
-from jamcore.domain.export_deletions import ExportDeletionEvidence
+from jamcore.domain.export_deletions import ExportDeletionEvidence, ExportDeletionRefusedError, LastExportError
 from jamcore.domain.operations import OnRestart
 from jamcore.domain.records import Record
 from jamcore.journal.declaration import Declaration
@@ -85,8 +86,7 @@ def deletion_action(sources: DeletionSources) -> Action[ExportDeletionIntent]:
             Step(REMOVE, steps.remove, OnRestart.REPLAY, leaves=begun),
             Step(SETTLE, steps.settle, OnRestart.REPLAY, leaves="the export's record"),
         ),
-        commits_at=ASIDE,
-        lets_go=True,
+        hopeless=(ExportDeletionRefusedError, LastExportError),
         declares=Declaration(
             title="deletion of an export",
             evidence="the workspace's state, its other exports, and what lies in the directory",

@@ -9,13 +9,17 @@ from uuid import UUID
 import anyio
 import pytest
 
+from jamcore.daemon.export_deletions import ExportDeletions
 from jamcore.daemon.services import Services
 from jamcore.domain import layout
 from jamcore.domain.export_deletions import ExportDeletionPlan, ExportDeletionRequest
 from jamcore.domain.keeping import RoomExportRequest
 from jamcore.domain.kept_exports import ExportState
+from jamcore.store import StoreUnusableError
+from jamcore.testing.crash import KillAt, Killed
 from jamcore.testing.parked_world import SIBLING, SUBJECT, World, install_plugin, living, make_world
 from jamcore.testing.rooms import new_id, refused
+from jamcore.workspace.keeping.deleting import ExportDeletionIntent, Payload
 from tests.unit.daemon.clearing import archive, confirmed, taken
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged, pytest.mark.guarantee("WS-7")]
@@ -58,6 +62,27 @@ async def exports_of(services: Services, room: str) -> tuple[UUID, ...]:
 def reasons(plan: ExportDeletionPlan) -> list[str]:
     """Return what stands against it."""
     return [each.reason.value for each in plan.evidence.blockers]
+
+
+async def older_confirmed(services: Services) -> ExportDeletionRequest:
+    """Look at the older export, and return the request that confirms what was seen."""
+    _, older = await exports_of(services, SUBJECT)
+    return ExportDeletionRequest(id=new_id(), confirmed=(await services.export_deletions.plan(str(older))).digest)
+
+
+async def delete_older(services: Services, request: ExportDeletionRequest) -> None:
+    """Delete the older export."""
+    _, older = await exports_of(services, SUBJECT)
+    await services.export_deletions.delete(str(older), request)
+
+
+async def require_older_gone(services: Services, world: World) -> None:
+    """Require that the older export is gone by its record and from the disk, and that nothing is under way."""
+    newest, older = await exports_of(services, SUBJECT)
+    assert (await services.exports.show(str(older))).export.state is ExportState.DELETED
+    assert not [path for path in (world.app / layout.EXPORTS).iterdir() if str(older) in path.name]
+    assert (await services.exports.verify(str(newest))).sound
+    assert world.unfinished() == []
 
 
 @pytest.mark.guarantee("WS-10", "WS-11")
@@ -145,3 +170,39 @@ async def test_exports_of_a_host_that_was_cleaned_up_can_go(world: World) -> Non
         assert [path.name for path in (world.app / layout.EXPORTS).iterdir()] == [
             str(each) for each in await exports_of(services, SIBLING)
         ]
+
+
+@pytest.mark.guarantee("WS-12", "START-1")
+async def test_a_deletion_that_a_start_cannot_look_at_goes_on_with_the_next(world: World) -> None:
+    """Its record says that the export goes: it is never given up with the bytes still there."""
+    with pytest.raises(Killed):
+        async with living(world, crash=KillAt("export-deletion.mark.acted")) as services:
+            await delete_older(services, await older_confirmed(services))
+    exports, away = world.app / layout.EXPORTS, world.root / "away"
+    exports.rename(away)
+    async with living(world):
+        assert len(world.unfinished()) == 1
+    for made in exports.iterdir() if exports.exists() else ():
+        made.rmdir()
+    away.rename(exports)
+    async with living(world) as services:
+        await require_older_gone(services, world)
+
+
+@pytest.mark.guarantee("WS-11", "WS-12")
+async def test_a_deletion_whose_record_was_made_and_nobody_told_is_finished(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks again in the same words has it done."""
+    mark = ExportDeletions.mark
+
+    async def lost(deletions: ExportDeletions, intent: ExportDeletionIntent) -> Payload:
+        await mark(deletions, intent)
+        monkeypatch.undo()
+        raise StoreUnusableError(detail="nobody was told")
+
+    async with living(world) as services:
+        monkeypatch.setattr(ExportDeletions, "mark", lost)
+        request = await older_confirmed(services)
+        with refused("store.unusable"):
+            await delete_older(services, request)
+        await delete_older(services, request)
+        await require_older_gone(services, world)
