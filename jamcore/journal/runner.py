@@ -114,7 +114,7 @@ class Runner:
             ActionInterruptedError: A step that must not be repeated was cut.
             ActionGivenUpError: It failed for good before.
             UnreadableActionError: Another version of Jam began it.
-            StorageFullError, StorageFailedError: The machine failed a step: its ``OSError``, typed.
+            StorageFullError, StorageFailedError, MachineStuckError: The machine failed a step: its ``OSError``, typed.
             Exception: What a step raised. Its class is noted; the action stays begun, and a retry or the next start goes on, unless no
                 repetition helps: then it has ended as failed, and a note of the error says what stays.
         """

@@ -16,7 +16,7 @@ async def in_thread(work: Callable[[], T]) -> T:
     """Run ``work`` in a worker thread and return what it returns.
 
     Raises:
-        StorageFullError, StorageFailedError: The machine failed: an ``OSError`` of the work, typed.
+        StorageFullError, StorageFailedError, MachineStuckError: The machine failed: an ``OSError`` of the work, typed.
         Exception: Whatever else the work raised.
     """
     with typed_storage():

@@ -48,9 +48,28 @@ class StorageFailedError(FaultError):
     detail: str
 
 
+@dataclass(eq=False)
+class MachineStuckError(FaultError):
+    """A process did not end, or a connection broke, where the machine itself owed an answer; no file was refused."""
+
+    code: ClassVar[str] = "machine.stuck"
+    hint: ClassVar[str] = (
+        "Repeat the command; what was begun goes on. If it stays so, look at the system's log for a process that hangs."
+    )
+
+    detail: str
+
+
 def storage_error(error: OSError) -> JamError:
-    """Return the typed form of what the system said of a file, for a boundary that a plain ``OSError`` must not cross."""
-    detail = f"{error.strerror or type(error).__name__}: {error.filename}" if error.filename else error.strerror or str(error)
+    """Return the typed form of what the system said, for a boundary that a plain ``OSError`` must not cross.
+
+    It is about a file, unless it is the ``OSError`` of a bound that was overstepped or of a connection.
+    """
+    detail = error.strerror or str(error) or type(error).__name__
+    if isinstance(error, TimeoutError | ConnectionError):
+        return MachineStuckError(detail=detail)
+    if error.filename:
+        detail = f"{error.strerror or type(error).__name__}: {error.filename}"
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return StorageFullError(detail=detail) if full else StorageFailedError(detail=detail)
 
@@ -60,7 +79,7 @@ def typed_storage() -> Iterator[None]:
     """Let no plain ``OSError`` out of a block.
 
     Raises:
-        StorageFullError, StorageFailedError: The machine failed.
+        StorageFullError, StorageFailedError, MachineStuckError: The machine failed.
     """
     try:
         yield

@@ -14,7 +14,7 @@ from jamcore.domain.operations import OnRestart
 from jamcore.journal.points import NoCrash
 from jamcore.journal.runner import ActionInterruptedError, Runner, UnreadableActionError
 from jamcore.journal.steps import Action, Step
-from jamcore.system.files import StorageFailedError, StorageFullError
+from jamcore.system.files import MachineStuckError, StorageFailedError, StorageFullError
 from jamcore.testing.crash import KillAt, Killed, Passed, RaiseAt
 
 if TYPE_CHECKING:
@@ -142,6 +142,8 @@ async def test_a_retry_beside_the_first_attempt_waits_for_it(lives: Lives) -> No
         (OSError(errno.EROFS, "read-only"), "os.erofs", StorageFailedError),
         (RefusalError(), "refused.other", RefusalError),
         (OSError("without a number"), "os.unknown", StorageFailedError),
+        (TimeoutError(), "os.unknown", MachineStuckError),
+        (ConnectionResetError(errno.ECONNRESET, "reset"), "os.econnreset", MachineStuckError),
     ],
 )
 async def test_a_failure_is_noted_and_the_action_can_be_tried_again(
