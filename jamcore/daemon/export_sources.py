@@ -109,9 +109,9 @@ class ExportMaking:
 
     async def withdraw(self, part: ExportPart) -> None:
         """See :class:`~jamcore.workspace.keeping.exporting.ExportSources`."""
-        if part.digest is None:
-            return  # what the writing of it left it has removed; a directory of this name is somebody else's
-        if await self._store.read(lambda repos: repos.exports.find_id(part.export_id)) is None:
+        if await self._store.read(lambda repos: repos.exports.find_id(part.export_id)) is not None:
+            return
+        if part.digest is not None or await in_thread(partial(self._was_written, part)):
             await in_thread(partial(self.writer.withdraw, part.export_id))
 
     async def verified(self, export: UUID, digest: str | None) -> Verified:
@@ -155,6 +155,16 @@ class ExportMaking:
             problem = f"something else is there: {', '.join(error.named[:3])}"
             raise ConflictError(kind="workspace", ref=tree, problem=problem) from error
         return True
+
+    def _was_written(self, part: ExportPart) -> bool:
+        """Say whether what has the export's name was written for this action, which was cut before it noted that; else it stays."""
+        if part.chosen is None:
+            return False
+        try:
+            with owned(open_root(self._app / layout.export_root(part.export_id))) as root:
+                return ExportFiles(root, TreeCalls(), lambda: None).manifest(None)[0].request == part.chosen.request
+        except (DamagedError, FileNotFoundError):
+            return False
 
     def _write(self, chosen: Chosen, source: CheckpointSource | None) -> Verified:
         return self.writer.write(chosen.request, chosen.tree, checkpoint=source, alive=from_thread.check_cancelled)

@@ -110,12 +110,16 @@ class ExportWriter:
         partial = target.with_name(f".{target.name}.partial")
         self._files.make_private(target.parent)
         self._files.remove_tree(partial)
+        renames = False
         try:
             manifest = self._fill(request, source, partial, checkpoint, alive)
+            renames = True
             self._files.rename(partial, target)
         except BaseException:
             with suppress(OSError):  # the next attempt removes what is left of this one
-                self.withdraw(request.export_id)
+                if renames and not os.path.lexists(partial):  # otherwise what has the name now is not of this attempt
+                    self._files.rename(target, partial)
+                self._files.remove_tree(partial)
             raise
         self._reach("export.published")
         return Verified(manifest, sha256(manifest.file_bytes()))

@@ -25,7 +25,7 @@ WRITING = "writing."
 """Stands before the names of the boundaries inside the step that writes."""
 WRITE_POINTS = tuple(f"{WRITING}export.{name}" for name in ("begun", "copied", "described", "durable", "published"))
 """The boundaries inside the step that writes, in order."""
-_NO_EXPORT = "the workspace as it was, and no export of it"
+_NO_EXPORT = "the workspace as it was, and no export of it but one that `jam export ls` names"
 
 
 class Chosen(Record):

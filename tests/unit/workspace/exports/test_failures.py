@@ -171,6 +171,20 @@ def test_who_gives_up_leaves_nothing(small: World) -> None:
     assert small.published == []
 
 
+@pytest.mark.guarantee("WS-5")
+def test_what_got_the_name_meanwhile_is_left_alone(small: World) -> None:
+    """An attempt that fails before it gives the export its name removes what is its own."""
+
+    def publish() -> None:
+        small.export.mkdir()
+        raise OSError(errno.EIO, "the disk is broken")
+
+    small.calls = Alive(publish)
+    with pytest.raises(OSError, match="the disk is broken"):
+        small.write()
+    assert small.published == [small.export.name]
+
+
 class Alive(TreeCalls):
     """Gives up in the middle of the copy."""
 
