@@ -25,6 +25,7 @@ _SIBLINGS = (
 )
 _GOES_ON = (
     "If it was begun it goes on, also at each start of the daemon: `jam operation watch {operation}` shows it to its end. "
+    "If there is none of that id, it was not begun or has taken over one that was cut before: `jam operation ls --unfinished`. "
     "Repeating the command is safe."
 )
 _LOST = ("continuity.refused", "continuity.resume_failed", "continuity.reset_unfinished")

@@ -26,7 +26,8 @@ async def until_answered(once: Callable[[], Awaitable[R]], *, operation: UUID | 
         operation: The id of the journaled operation that is asked for; ``None`` for anything else.
 
     Raises:
-        ConnectionDroppedError: No answer came; names the operation, which may go on.
+        ConnectionDroppedError: No answer came; names the operation, which may go on. There is none of that id where it was not begun, and
+            where the request took over one that was cut before.
     """
     for _ in range(REPEATS if operation else 1):
         try:

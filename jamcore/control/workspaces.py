@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jamcore.control.approvals import Ask, Change, quoted
-from jamcore.domain.workspace_care import RecoverRequest, RecoverResult, WorkspaceView
+from jamcore.control.failures import ConnectionDroppedError
+from jamcore.domain.workspace_care import RecoverRequest, RecoverResult, RecoveryWay, WorkspaceView
 
 
 class WorkspaceClient:
@@ -19,6 +20,10 @@ class WorkspaceClient:
 
     async def recover(self, room: str, request: RecoverRequest) -> RecoverResult:
         """Recover a room's workspace; the request's id makes a retry exact."""
-        return await self._change(
-            RecoverResult, "POST", f"/v1/rooms/{quoted(room)}/workspace/recover", request, operation=request.id
-        )
+        target = f"/v1/rooms/{quoted(room)}/workspace/recover"
+        try:
+            return await self._change(RecoverResult, "POST", target, request, operation=request.id)
+        except ConnectionDroppedError as dropped:
+            if request.way is RecoveryWay.RETRY:
+                dropped.operation = ""  # it finishes an operation of another id, or none
+            raise

@@ -37,6 +37,7 @@ from jamcore.domain import layout
 from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.imports import ImportRequest
 from jamcore.domain.requests import RoomRequest, TurnRequest
+from jamcore.domain.workspace_care import RecoverRequest, RecoveryWay
 from jamcore.system.files import Files
 from jamcore.testing.guards import descendants, settle
 
@@ -329,6 +330,20 @@ async def test_an_operation_is_asked_for_until_its_daemon_has_come_back(served: 
             await served.client.imports.take(OPERATION)
     assert (proxy.connections, dropped.value.operation) == (REPEATS + 1, str(OPERATION.id))
     assert f"jam operation watch {OPERATION.id}" in hint_of(dropped.value)
+    assert "jam operation ls --unfinished" in hint_of(dropped.value), "it may have taken over another"
+
+
+@pytest.mark.guarantee("WS-11", "CTRL-4")
+@pytest.mark.parametrize("way", RecoveryWay)
+async def test_no_operation_is_named_that_cannot_be(served: Served, tmp_path: Path, way: RecoveryWay) -> None:
+    """A retry finishes what was cut under another id: it is asked for as often, and what it names is what can be looked at."""
+    request = RecoverRequest(id=UUID(int=6), way=way)
+    async with flaky(served, tmp_path, [0] * (REPEATS + 1)) as proxy:
+        with pytest.raises(ConnectionDroppedError) as dropped:
+            await served.client.workspaces.recover("r", request)
+    named = "" if way is RecoveryWay.RETRY else str(request.id)
+    assert (proxy.connections, dropped.value.operation) == (REPEATS + 1, named)
+    assert ("jam operation watch" in hint_of(dropped.value)) is bool(named)
 
 
 @pytest.mark.guarantee("WS-11", "CTRL-4")
