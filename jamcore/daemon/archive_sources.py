@@ -31,6 +31,7 @@ from jamcore.runtime.pool import WorkerPool
 from jamcore.sandbox.places import guest_view
 from jamcore.store import Repos, Store
 from jamcore.system.blocking import in_thread
+from jamcore.system.files import StorageFailedError
 from jamcore.workspace.exports.survey import Survey
 from jamcore.workspace.inspection.inspect import Inspector
 from jamcore.workspace.keeping.archiving import ArchiveIntent, Seen
@@ -154,16 +155,21 @@ class ArchiveMaking:
 
     async def mark(self, intent: ArchiveIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
-        await self._store.transact(partial(_move_exports, intent.exports_that_go, ExportState.DELETING))
+        await self._store.transact(partial(_mark, intent.exports_that_go))
 
     async def prune(self, intent: ArchiveIntent) -> None:
-        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
+        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`.
+
+        An archive that gave up let go of some; if that was not noted, and the export reads sound again, they are marked once more.
+        """
+        if await self._store.read(partial(_in_state, intent.exports_that_go, ExportState.PUBLISHED)):
+            await self.mark(intent)
         for export in intent.exports_that_go:
             await in_thread(partial(self._remove_export, export))
 
     async def note(self, intent: ArchiveIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
-        await self._store.transact(partial(_move_exports, intent.exports_that_go, ExportState.DELETED))
+        await self._store.transact(partial(_note, intent.exports_that_go))
 
     async def set_aside(self, intent: ArchiveIntent) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
@@ -184,8 +190,13 @@ class ArchiveMaking:
         return await in_thread(lambda: self._aside.is_there(aside) and not self._aside.is_there(tree))
 
     async def remove(self, intent: ArchiveIntent) -> None:
-        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
-        _, aside = _places(intent)
+        """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`.
+
+        A damaged export gave the directory its name back; if that was not noted, and the export reads sound again, it goes after all.
+        """
+        tree, aside = _places(intent)
+        if await in_thread(lambda: self._aside.is_there(tree) and not self._aside.is_there(aside)):
+            await self.set_aside(intent)
         await in_thread(lambda: self._aside.remove(aside, from_thread.check_cancelled))
 
     async def put_back(self, intent: ArchiveIntent) -> None:
@@ -210,11 +221,13 @@ class ArchiveMaking:
     async def give_up(self, intent: ArchiveIntent, error: Exception) -> None:
         """See :class:`~jamcore.workspace.keeping.archiving.ArchiveSources`."""
         await self.withdraw(intent)
-        marked = await self._store.read(partial(_marked, intent.exports_that_go))
+        marked = await self._store.read(partial(_in_state, intent.exports_that_go, ExportState.DELETING))
+        if marked:
+            await in_thread(partial(self._require_disk, (intent.export_id, *marked)))
         for export in marked:
             await in_thread(partial(self._finish_removal, export))
-        whole = await in_thread(lambda: frozenset(each for each in marked if self._aside.is_there(layout.export_root(each))))
-        await self._store.transact(partial(_let_go, marked, whole))
+        there = await in_thread(lambda: frozenset(each for each in marked if self._aside.is_there(layout.export_root(each))))
+        await self._store.transact(partial(_let_go, marked, there))
         if isinstance(error, RemovalBlockedError):
             await self._store.transact(partial(_blocked, intent))
 
@@ -228,6 +241,13 @@ class ArchiveMaking:
         inspector = Inspector(users=users, clock=self._options.clock, scratch=scratch)
         seen = guest_view(Plan.model_validate_json(host.plan_json), app).path(kept.workspace.guest_path)
         return await inspector.inspect(Path(app / self._making.tree(kept)), guest_path=seen)
+
+    def _require_disk(self, exports: tuple[UUID, ...]) -> None:
+        """Require that one of them is there: where none is, their disk may be missing, and nothing says that they are gone."""
+        for export in exports:
+            if self._aside.is_there(layout.export_root(export)) or self._aside.is_there(layout.removed_export(export)):
+                return
+        raise StorageFailedError(detail=f"none of the workspace's exports is there: {self._options.app / layout.EXPORTS}")
 
     def _remove_export(self, export: UUID) -> None:
         there, aside = layout.export_root(export), layout.removed_export(export)
@@ -258,19 +278,25 @@ def _places(intent: ArchiveIntent) -> tuple[str, str]:
     return intent.what().tree, layout.archived_workspace(intent.host_id, intent.id)
 
 
-def _move_exports(exports: tuple[UUID, ...], state: ExportState, repos: Repos) -> None:
+def _in_state(exports: tuple[UUID, ...], state: ExportState, repos: Repos) -> tuple[UUID, ...]:
+    return tuple(each for each in exports if repos.exports.get(each).state is state)
+
+
+def _mark(exports: tuple[UUID, ...], repos: Repos) -> None:
+    """Mark those that may be restored: of the others the deletion has begun, or is done."""
+    for export in _in_state(exports, ExportState.PUBLISHED, repos):
+        repos.exports.move(export, ExportState.DELETING)
+
+
+def _note(exports: tuple[UUID, ...], repos: Repos) -> None:
     for export in exports:
-        repos.exports.move(export, state)
+        repos.exports.move(export, ExportState.DELETED)
 
 
-def _marked(exports: tuple[UUID, ...], repos: Repos) -> tuple[UUID, ...]:
-    return tuple(each for each in exports if repos.exports.get(each).state is ExportState.DELETING)
-
-
-def _let_go(marked: tuple[UUID, ...], whole: frozenset[UUID], repos: Repos) -> None:
+def _let_go(marked: tuple[UUID, ...], there: frozenset[UUID], repos: Repos) -> None:
     """Undo a mark: what nobody has touched may be restored again, and what was set aside is gone."""
     for export in marked:
-        repos.exports.move(export, ExportState.PUBLISHED if export in whole else ExportState.DELETED)
+        repos.exports.move(export, ExportState.PUBLISHED if export in there else ExportState.DELETED)
 
 
 def _archived(intent: ArchiveIntent, repos: Repos) -> None:

@@ -14,7 +14,7 @@ class ExportState(StrEnum):
     """An export's life.
 
     QUARANTINED: it came from elsewhere, and nobody has confirmed it yet. PUBLISHED: it may be restored. DELETING: a person confirmed that
-    it goes, and some of it may be gone; an archive that gives up lets go of one that is whole in its place. DELETED: its payload is gone;
+    it goes, and some of it may be gone; an archive that gives up lets go of one that is still in its place. DELETED: its payload is gone;
     the record stays for ever.
     """
 

@@ -5,17 +5,20 @@ All take open directories and names, never paths, and none follows a link.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
+import sys
 from collections.abc import Iterator
 from threading import Event
 
 from jamcore.system.files import PRIVATE_DIRECTORY, PRIVATE_FILE
-from jamcore.system.trees import DIRECTORY_FLAGS, FILE_FLAGS, names_in
+from jamcore.system.trees import DIRECTORY_FLAGS, FILE_FLAGS, names_in, status_of
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_ATTRIBUTES = frozenset({errno.ENOTSUP, errno.ENOSYS})
-
+_RENAME_NOREPLACE = 1
+_NO_NOREPLACE = frozenset({errno.EINVAL, errno.ENOSYS})
 
 TICK_S = 0.02
 """The kernel counts the times of files in ticks of at most a hundredth of a second."""
@@ -119,8 +122,20 @@ class TreeCalls:
         os.rename(old, new, src_dir_fd=parent, dst_dir_fd=parent)
 
     def move(self, old_parent: int, old: bytes, parent: int, new: bytes) -> None:
-        """Give a name to something in another directory of the same file system; what has the new name goes if it is a file."""
-        os.rename(old, new, src_dir_fd=old_parent, dst_dir_fd=parent)
+        """Give a name that nobody has to something in another directory of the same file system.
+
+        Where the system has no such call, or the file system does not know it, the name is looked at right before.
+
+        Raises:
+            FileExistsError: Something has the new name; both stay.
+            OSError: The machine refused.
+        """
+        sys.audit("os.rename", old, new, old_parent, parent)  # Python has no call of its own for this, and would say as much of it
+        number = _rename("renameat2", old_parent, old, parent, new, _RENAME_NOREPLACE)
+        if number in _NO_NOREPLACE:
+            number = _rename("renameat", old_parent, old, parent, new) if status_of(parent, new) is None else errno.EEXIST
+        if number:
+            raise OSError(number, os.strerror(number), os.fsdecode(new))
 
     def set_owner(self, descriptor: int, owner: tuple[int, int]) -> None:
         """Give a file or directory to a user and group."""
@@ -145,3 +160,11 @@ class TreeCalls:
     def pass_tick(self) -> None:
         """Wait until a change that is made from now on leaves another time than one that was made before."""
         Event().wait(TICK_S)
+
+
+def _rename(call: str, *arguments: int | bytes) -> int:
+    """Rename by a call of the C library and return the number of its error; 0: it is done."""
+    function = getattr(ctypes.CDLL(None, use_errno=True), call, None)
+    if function is None:
+        return errno.ENOSYS
+    return 0 if function(*arguments) == 0 else ctypes.get_errno()

@@ -3,7 +3,8 @@
 Until the step that commits nothing is touched, and every failure ends the action with the workspace where it was. From then on the older
 exports that were confirmed go, then the export is read whole once more, the work tree is looked at once more, and its directory gets
 another name outside the guest's reach. Only then is it removed. Each resumption reads the export first; one that is damaged before the
-directory has that name ends the action, and lets go of the older exports. After that the directory gets its own name back, if it is whole.
+directory has that name ends the action, and lets go of the older exports. After that the directory gets its own name back, if all that
+the export holds is there.
 """
 
 from __future__ import annotations
@@ -108,13 +109,17 @@ class ArchiveSources(ExportSources, Protocol):
         """Say whether the directory has that name, and not its own any more."""
 
     async def remove(self, intent: ArchiveIntent) -> None:
-        """Remove what was set aside; that it is gone is fine."""
+        """Remove what was set aside; that it is gone is fine. What has its own name again is set aside first, as it was the first time.
+
+        Raises:
+            TreeChangedError, RemovalEvidenceChangedError, RemovalBlockedError: It is not what was exported; it is where it was.
+        """
 
     async def put_back(self, intent: ArchiveIntent) -> None:
         """Give what was set aside its own name back; what has it already is fine.
 
         Raises:
-            JamError: It is not whole, or nobody can say that it is; it stays as it is.
+            JamError: It is not what was exported, or nobody can say that it is; it stays as it is.
         """
 
     async def settle(self, intent: ArchiveIntent) -> None:
@@ -123,7 +128,10 @@ class ArchiveSources(ExportSources, Protocol):
     async def give_up(self, intent: ArchiveIntent, error: Exception) -> None:
         """Put the workspace's state right when the action ends without having removed anything of it, and let go of its older exports.
 
-        Those that are whole in their places may be restored again; of those that were set aside the removal is finished.
+        Those that are in their places may be restored again; of those that were set aside the removal is finished.
+
+        Raises:
+            StorageFailedError: Neither the new export nor any of those is there: their disk may be missing, and the action has not ended.
         """
 
 
@@ -131,7 +139,7 @@ def archive_action(sources: ArchiveSources) -> Action[ArchiveIntent]:
     """Return the action."""
     steps = _Steps(sources)
     aside = "the workspace as it was; of the older exports that were confirmed, those whose removal had not begun"
-    put_back = "the workspace as it was, back in its place; its export is damaged"
+    put_back = "the workspace as it was but for what was left out, back in its place; its export is damaged"
     return Action(
         KIND,
         ArchiveIntent,
@@ -160,12 +168,15 @@ def archive_action(sources: ArchiveSources) -> Action[ArchiveIntent]:
 
 
 class _Steps(ExportSteps[ArchiveIntent]):
-    """``_read`` holds the exports that were read whole in the run that goes on: a resumption after a failure reads them again."""
+    """``_read`` holds the very record under which an export was read whole in the run that goes on.
+
+    A resumption has a record of its own, read from the journal, so that it reads the export again, whatever ended the run before.
+    """
 
     def __init__(self, sources: ArchiveSources) -> None:
         super().__init__(sources)
         self._archive = sources
-        self._read: set[UUID] = set()
+        self._read: dict[UUID, ArchiveIntent] = {}
 
     async def stand_down(self, intent: ArchiveIntent) -> ArchiveIntent:
         await self._archive.stand_down(intent)
@@ -177,7 +188,7 @@ class _Steps(ExportSteps[ArchiveIntent]):
 
     async def keep(self, part: ArchiveIntent) -> ArchiveIntent:
         done = await super().keep(part)
-        self._read.add(part.id)
+        self._read[part.id] = done
         return done
 
     async def mark(self, intent: ArchiveIntent) -> ArchiveIntent:
@@ -204,7 +215,7 @@ class _Steps(ExportSteps[ArchiveIntent]):
     async def set_aside(self, intent: ArchiveIntent) -> ArchiveIntent:
         """Set aside, after the export was read once more: what was true when it was made may not be true now."""
         with self._forgotten_if_it_fails(intent):
-            self._read.discard(intent.id)
+            self._read.pop(intent.id, None)
             await self._require_read(intent)
             await self._archive.set_aside(intent)
         return intent
@@ -223,7 +234,7 @@ class _Steps(ExportSteps[ArchiveIntent]):
             except ExportDamagedError:
                 await _finished(intent, lambda: self._archive.put_back(intent))
                 raise
-        self._read.discard(intent.id)
+        self._read.pop(intent.id, None)
         return intent
 
     async def settle(self, intent: ArchiveIntent) -> ArchiveIntent:
@@ -231,16 +242,16 @@ class _Steps(ExportSteps[ArchiveIntent]):
         return intent
 
     async def _require_read(self, intent: ArchiveIntent) -> None:
-        if intent.id not in self._read:
+        if self._read.get(intent.id) is not intent:
             await self._archive.require_export(intent)
-            self._read.add(intent.id)
+            self._read[intent.id] = intent
 
     @contextmanager
     def _forgotten_if_it_fails(self, intent: ArchiveIntent) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            self._read.discard(intent.id)
+            self._read.pop(intent.id, None)
             raise
 
 

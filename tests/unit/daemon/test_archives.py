@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -20,7 +20,7 @@ from jamcore.daemon.restores import Restores
 from jamcore.daemon.services import Services
 from jamcore.domain import layout
 from jamcore.domain.errors import JamError
-from jamcore.domain.exports import Listed
+from jamcore.domain.exports import README, Listed
 from jamcore.domain.keeping import ArchiveQuestion, ArchiveRequest, OtherPlanError, RestoreRequest, RoomExportRequest
 from jamcore.domain.operations import ExportRetention
 from jamcore.domain.removal import RemovalOverride, RemovalReason
@@ -323,10 +323,7 @@ async def test_an_archive_that_gives_up_lets_go_of_the_older_exports(
     async with living(world) as services:
         older = [(await services.exports.new(SUBJECT, RoomExportRequest(id=new_id()))).export.id for _ in range(2)]
         (world.app / layout.export_root(older[1])).rename(world.app / layout.removed_export(older[1]))
-        plan = await services.archives.plan(SUBJECT, ArchiveQuestion(retention=ExportRetention.KEEP_LATEST))
-        words = tuple(RemovalOverride(reason=each.reason, path=each.path) for each in plan.standing)
-        seen = plan.evidence.content_digest()
-        request = ArchiveRequest(id=new_id(), retention=ExportRetention.KEEP_LATEST, overrides=words, confirmed=seen)
+        request = await keep_latest(services)
     with pytest.raises(Killed):
         async with living(world, crash=KillAt(point)) as services:
             await services.archives.archive(SUBJECT, request)
@@ -341,6 +338,121 @@ async def test_an_archive_that_gives_up_lets_go_of_the_older_exports(
             await services.archives.archive(SUBJECT, request)
         await archive(services, SUBJECT)
         assert not world.work().exists()
+
+
+async def keep_latest(services: Services) -> ArchiveRequest:
+    """Return the request that archives the subject and keeps the new export alone."""
+    plan = await services.archives.plan(SUBJECT, ArchiveQuestion(retention=ExportRetention.KEEP_LATEST))
+    words = tuple(RemovalOverride(reason=each.reason, path=each.path) for each in plan.standing)
+    seen = plan.evidence.content_digest()
+    return ArchiveRequest(id=new_id(), retention=ExportRetention.KEEP_LATEST, overrides=words, confirmed=seen)
+
+
+@contextmanager
+def cut_as_it_gives_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let no archive note that it has ended, whose states were put right."""
+    give_up = ArchiveMaking.give_up
+
+    async def cut(self: ArchiveMaking, intent: ArchiveIntent, error: Exception) -> None:
+        await give_up(self, intent, error)
+        raise OSError(errno.EIO, "the journal cannot note it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ArchiveMaking, "give_up", cut)
+        yield
+
+
+@pytest.mark.guarantee("WS-12", "WS-16")
+@pytest.mark.parametrize("point", ["archive.mark.acted", "archive.prune.intended"])
+async def test_an_archive_that_let_go_of_older_exports_and_goes_on_takes_them_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """It gave up and could not note it, and the new export reads sound at the next start: no payload goes that a record says is kept."""
+    async with living(world) as services:
+        older = [(await services.exports.new(SUBJECT, RoomExportRequest(id=new_id()))).export.id for _ in range(2)]
+        (world.app / layout.export_root(older[1])).rename(world.app / layout.removed_export(older[1]))
+        request = await keep_latest(services)
+    with pytest.raises(Killed):
+        async with living(world, crash=KillAt(point)) as services:
+            await services.archives.archive(SUBJECT, request)
+    manifest = world.app / layout.export_root(request.id) / "manifest.json"
+    sound = manifest.read_bytes()
+    manifest.write_bytes(b"{}")
+    with cut_as_it_gives_up(monkeypatch):
+        async with living(world) as services:
+            assert world.unfinished() == ["archive"]
+            assert await states(services) == {older[0]: "published", older[1]: "deleted", request.id: "published"}
+    manifest.write_bytes(sound)
+    remove = ArchiveMaking._remove_export
+
+    def checked(self: ArchiveMaking, export: UUID) -> None:
+        assert ("published",) not in world.rows(f"SELECT state FROM exports WHERE id = '{export}'")
+        remove(self, export)
+
+    monkeypatch.setattr(ArchiveMaking, "_remove_export", checked)
+    async with living(world) as services:
+        assert world.unfinished() == []
+        assert await states(services) == {older[0]: "deleted", older[1]: "deleted", request.id: "published"}
+        assert (await services.rooms.get(SUBJECT)).workspace.state is WorkspaceState.ARCHIVED
+
+
+@pytest.mark.guarantee("WS-12", "WS-16")
+@pytest.mark.parametrize("lost", [False, True])
+async def test_an_archive_whose_exports_are_all_missing_concludes_nothing(world: World, *, lost: bool) -> None:
+    """Their disk is not there at one start: no record says for ever that they are gone before it is back, or a person says so."""
+    async with living(world) as services:
+        older = (await services.exports.new(SUBJECT, RoomExportRequest(id=new_id()))).export.id
+        request = await keep_latest(services)
+    with pytest.raises(Killed):
+        async with living(world, crash=KillAt("archive.prune.intended")) as services:
+            await services.archives.archive(SUBJECT, request)
+    exports = world.app / layout.EXPORTS
+    exports.rename(world.root / "disk")
+    exports.mkdir(mode=0o700)
+    async with living(world) as services:
+        assert world.unfinished() == ["archive"]
+        assert await states(services) == {older: "deleting", request.id: "published"}
+        assert world.work().is_dir()
+    if lost:
+        (world.app / layout.export_root(request.id)).mkdir()
+    else:
+        exports.rmdir()
+        (world.root / "disk").rename(exports)
+    async with living(world) as services:
+        assert world.unfinished() == []
+        assert await states(services) == {older: "deleted", request.id: "published"}
+        assert ((await services.rooms.get(SUBJECT)).workspace.state is WorkspaceState.ARCHIVED) is not lost
+    assert world.work().exists() is lost
+
+
+@pytest.mark.guarantee("WS-4", "WS-12")
+@pytest.mark.parametrize("touched", [False, True])
+async def test_files_that_came_back_are_not_called_archived(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, touched: bool
+) -> None:
+    """Their archive could not note that it had ended, and its export reads sound again: they go after all, if they are what it holds."""
+    async with living(world) as services:
+        seen = (await services.archives.plan(SUBJECT, ArchiveQuestion())).evidence.content_digest()
+    request = ArchiveRequest(id=new_id(), overrides=OUTSIDE, confirmed=seen)
+    with pytest.raises(Killed):
+        async with living(world, crash=KillAt("archive.remove.intended")) as services:
+            await services.archives.archive(SUBJECT, request)
+    readme = world.app / layout.export_root(request.id) / README
+    sound, status = readme.read_bytes(), readme.stat()
+    readme.write_bytes(b"other")
+    with cut_as_it_gives_up(monkeypatch):
+        async with living(world):
+            assert world.unfinished() == ["archive"]
+            assert world.work().is_dir()
+    readme.write_bytes(sound)
+    os.utime(readme, ns=(status.st_mtime_ns, status.st_mtime_ns))
+    if touched:
+        (world.work() / "work.txt").write_text("a person went on")
+    async with living(world) as services:
+        archived = (await services.rooms.get(SUBJECT)).workspace.state is WorkspaceState.ARCHIVED
+        assert world.unfinished() == (["archive"] if touched else [])
+    assert archived is not touched
+    assert world.work().exists() is touched
 
 
 @pytest.mark.guarantee("WS-12")

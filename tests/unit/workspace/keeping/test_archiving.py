@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
@@ -11,12 +12,15 @@ from jamcore.domain.keeping import ArchiveUnfinishedError
 from jamcore.domain.operations import OperationState
 from jamcore.domain.removal import RemovalBlockedError
 from jamcore.domain.sandboxes import EngineUnknownError
-from jamcore.journal.runner import ActionGivenUpError
+from jamcore.journal.points import NoCrash
+from jamcore.journal.runner import ActionGivenUpError, Runner
 from jamcore.system.files import StorageFullError
 from jamcore.testing.crash import KillAt, Killed
-from jamcore.workspace.keeping.archiving import ARCHIVE_POINTS
+from jamcore.workspace.keeping.archiving import ARCHIVE_POINTS, archive_action
+from tests.unit.workspace.keeping.conftest import ID, Journal, intent
 
 if TYPE_CHECKING:
+    from jamcore.store import Store
     from tests.unit.workspace.keeping.conftest import Lives
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged, pytest.mark.guarantee("WS-4", "WS-16")]
@@ -115,6 +119,35 @@ async def test_an_export_that_was_damaged_in_between_lets_nothing_go(lives: Live
     assert (lives.world.live, lives.world.aside, lives.world.older, lives.world.archived) == (True, False, older, False)
     assert await lives.state() is OperationState.FAILED
     assert lives.world.given_up == ["ExportDamagedError"]
+
+
+class FullOnce(Journal):
+    """A journal whose disk is full at one boundary, the first time."""
+
+    def __init__(self, store: Store, boundary: str) -> None:
+        super().__init__(store)
+        self._left = [boundary]
+
+    async def note(self, identifier: UUID, step: str, phase: str, record: str, *, failure: str = "", commits: bool = False) -> None:
+        """See :meth:`jamcore.journal.runner.Journal.note`."""
+        if f"{step}.{phase}" in self._left:
+            self._left.clear()
+            raise StorageFullError(detail="full")
+        await super().note(identifier, step, phase, record, failure=failure, commits=commits)
+
+
+@pytest.mark.parametrize("boundary", ["prune.intended", "aside.recorded", "remove.intended"])
+async def test_a_retry_after_the_journal_failed_reads_the_export_anew(lives: Lives, boundary: str) -> None:
+    """Days may lie between, also in one life: what was read before the journal failed says nothing of now."""
+    async with lives.open() as store:
+        runner, action = Runner(FullOnce(store, boundary), NoCrash()), archive_action(lives.world)
+        with pytest.raises(StorageFullError):
+            await runner.run(action, ID, intent())
+        lives.world.whole = False
+        with pytest.raises(ExportDamagedError):
+            await runner.run(action, ID, intent())
+    assert (lives.world.live, lives.world.aside, lives.world.archived) == (True, False, False)
+    assert lives.world.older is (boundary == "prune.intended")
 
 
 @pytest.mark.guarantee("WS-12")
