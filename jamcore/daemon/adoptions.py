@@ -176,7 +176,9 @@ class Adoptions:
 
     async def give_up(self, intent: AdoptIntent, error: Exception) -> None:
         """See :class:`~jamcore.workspace.keeping.adopting.AdoptSources`."""
-        await self._store.transact(partial(_given_up, intent, str(error)))
+        tree = self._making.tree(await self._kept(intent))
+        place = str(self._app.resolve() / tree) if await in_thread(partial(self._making.is_there, tree)) else None
+        await self._store.transact(partial(_given_up, intent, place, str(error)))
         self._feed.announce(intent.room_id)
 
     # ---------------------------------------------------------------------------------------------------------------- inside
@@ -264,11 +266,16 @@ def _settled(intent: AdoptIntent, repos: Repos) -> None:
     repos.events.append(intent.room_id, None, [SessionNotice(code=ADOPTED, detail=detail)])
 
 
-def _given_up(intent: AdoptIntent, problem: str, repos: Repos) -> None:
+def _given_up(intent: AdoptIntent, place: str | None, problem: str, repos: Repos) -> None:
+    """Note that the workspace cannot be used, and whether that is for want of its files or for what lies in their ``place``."""
     kept = kept_room(repos, intent.session_id)
     if kept.workspace.state is WorkspaceState.PROVISIONING:
         move_workspace(repos, kept, WorkspaceState.NEEDS_RECONCILIATION)
-        detail = f"its files never came: export {intent.export_id} is not what was confirmed ({problem}); import it once more"
+        wrong = f"its files never came: export {intent.export_id} is not what was confirmed ({problem})"
+        if place is not None:
+            told = f"cannot be held to be what was confirmed of export {intent.export_id} ({problem})"
+            wrong = f"what lies in {place} {told}: `jam workspace recover ROOM export` exports it"
+        detail = f"{wrong}; import the export once more, as another room"
         repos.events.append(intent.room_id, None, [SessionNotice(code=NOT_ADOPTED, detail=detail)])
     if kept.host.state is HostState.PROVISIONING:
         repos.hosts.move(kept.host.id, HostState.PARKED)

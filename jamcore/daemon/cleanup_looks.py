@@ -12,6 +12,7 @@ from anyio import from_thread, to_thread
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.host_files import HostFiles
 from jamcore.daemon.sound_exports import SoundExports
+from jamcore.daemon.workspace_looks import stored_workspace
 from jamcore.domain.cells import Ability, WorkspaceSource
 from jamcore.domain.cleanup_plans import CleanupBlocker, CleanupEvidence, CleanupItem, CleanupReason
 from jamcore.domain.clone_work import CloneWork
@@ -22,7 +23,7 @@ from jamcore.domain.ownership import Disposition, MarkerUnreadableError, OwnerMa
 from jamcore.domain.plan import Plan
 from jamcore.domain.safekeeping import UnsavedHost
 from jamcore.domain.sandboxes import Presence
-from jamcore.domain.sessions import HostState, RuntimeHost, RuntimeSession, SessionState, SessionWorkspace, WorkspaceState
+from jamcore.domain.sessions import HostState, Room, RuntimeHost, RuntimeSession, SessionState, SessionWorkspace, WorkspaceState
 from jamcore.engines.port import Engine
 from jamcore.sandbox.cleanup import agreed_presence
 from jamcore.sandbox.ownership import Ownership
@@ -36,12 +37,16 @@ _STAYING = (ExportState.QUARANTINED, ExportState.PUBLISHED)
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A session of the host, its room's name, and the exports of its workspace that may be restored."""
+    """A session of the host, its room's name, and the exports of its workspace that may be restored.
+
+    ``unplaced`` is where files belong that never came; ``None``: they came.
+    """
 
     session: RuntimeSession
     workspace: SessionWorkspace
     room: str
     exports: tuple[KeptExport, ...]
+    unplaced: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,7 @@ class CleanupLooks:
         stored = await self._store.read(partial(_stored, host, own))
         sandbox = await self._sandbox(stored)
         items, unreadable = await self._items(stored)
-        missing = await self._without_export(stored)
+        missing = await self._not_kept(stored)
         blockers = (*_of_store(stored), *self._of_life(stored), *sandbox.blockers, *missing, *unreadable)
         return CleanupEvidence(
             host_id=host,
@@ -119,16 +124,30 @@ class CleanupLooks:
         if stored.leased or self._is_up(stored.host.id):
             yield _blocker(_R.LIVE, stored.host.sandbox, "a worker of this daemon holds it: stop its rooms")
 
-    async def _without_export(self, stored: _Stored) -> list[CleanupBlocker]:
+    async def _not_kept(self, stored: _Stored) -> list[CleanupBlocker]:
         found = []
         for member in stored.members:
-            managed = member.workspace.source is WorkspaceSource.MANAGED
-            if not managed or stored.carried or member.workspace.state is not WorkspaceState.ARCHIVED:
+            if member.workspace.source is not WorkspaceSource.MANAGED:
                 continue
-            if await self._sound.first(member.exports) is None:
+            if member.workspace.state is not WorkspaceState.ARCHIVED:
+                found += await self._not_archived(member)
+            elif not stored.carried and await self._sound.first(member.exports) is None:
                 problem = "no export of it was found sound now: `jam export verify` says what is wrong with each"
                 found.append(_blocker(_R.NO_EXPORT, member.room, problem))
         return found
+
+    async def _not_archived(self, member: _Member) -> list[CleanupBlocker]:
+        """Name a workspace whose files may be live. Files that never came are not, while nothing else lies in their place."""
+        detail = f"its workspace is {member.workspace.state}: jam workspace archive {member.room}"
+        if member.unplaced is not None:
+            try:
+                if not await to_thread.run_sync(self._files.has, member.unplaced):
+                    return []
+            except OSError as error:
+                return [_blocker(_R.UNREADABLE, member.room, f"{error.strerror or error}: {member.unplaced}")]
+            exports = f"`jam workspace recover {member.room} export` exports it"
+            detail = f"something else is in the place of its files: {exports}, then move {member.unplaced} away"
+        return [_blocker(_R.NOT_ARCHIVED, member.room, detail)]
 
     async def _items(self, stored: _Stored) -> tuple[tuple[CleanupItem, ...], tuple[CleanupBlocker, ...]]:
         host = stored.host
@@ -234,10 +253,6 @@ def _of_store(stored: _Stored) -> Iterator[CleanupBlocker]:
     for member in stored.members:
         if member.session.state is not SessionState.DORMANT:
             yield _blocker(_R.NOT_DORMANT, member.room, "it is live: stop it")
-        managed = member.workspace.source is WorkspaceSource.MANAGED
-        if managed and member.workspace.state is not WorkspaceState.ARCHIVED:
-            detail = f"its workspace is {member.workspace.state}: jam workspace archive {member.room}"
-            yield _blocker(_R.NOT_ARCHIVED, member.room, detail)
 
 
 def _stored(host: UUID, own: UUID | None, repos: Repos) -> _Stored:
@@ -257,12 +272,22 @@ def _stored(host: UUID, own: UUID | None, repos: Repos) -> _Stored:
 
 def _member(repos: Repos, session: RuntimeSession, exports: tuple[KeptExport, ...]) -> _Member:
     workspace = repos.workspaces.of_session(session.id)
+    room = repos.rooms.get(repos.bindings.of_session(session.id).room_id)
     return _Member(
         session=session,
         workspace=workspace,
-        room=repos.rooms.get(repos.bindings.of_session(session.id).room_id).name,
+        room=room.name,
         exports=tuple(each for each in exports if each.workspace_id == workspace.id),
+        unplaced=_unplaced(repos, room, workspace),
     )
+
+
+def _unplaced(repos: Repos, room: Room, workspace: SessionWorkspace) -> str | None:
+    if workspace.state is not WorkspaceState.NEEDS_RECONCILIATION:
+        return None
+    stored = stored_workspace(str(room.id), repos)
+    never_came = stored.never_came is not None and stored.kept.workspace.id == workspace.id
+    return stored.place.own if never_came else None
 
 
 def _blocker(reason: CleanupReason, subject: str, detail: str) -> CleanupBlocker:

@@ -18,7 +18,7 @@ from jamcore.daemon.workspaces import KeptRoom, kept_room, tree_below
 from jamcore.domain import layout
 from jamcore.domain.cells import Placement
 from jamcore.domain.continuity import CaptureList, Checkpoint, CheckpointCorruptError
-from jamcore.domain.errors import ConflictError
+from jamcore.domain.errors import ConflictError, NotFoundError
 from jamcore.domain.exports import ExportDamagedError, ExportManifest, ExportRequest, TreeChangedError
 from jamcore.domain.kept_exports import ExportMaker, ExportState, KeptExport
 from jamcore.plugins.manager import ProviderManager
@@ -137,6 +137,14 @@ class ExportMaking:
                 named = (f"{error.name}: {error.problem}",)
                 raise ExportDamagedError(export=str(export.id), total=1, named=named) from error
 
+    def is_there(self, tree: str) -> bool:
+        """Say whether anything lies where a work tree belongs. Blocking.
+
+        Raises:
+            OSError: It cannot be said.
+        """
+        return self._aside.is_there(tree)
+
     def is_placed(self, export: UUID, digest: str, tree: str) -> bool:
         """Say whether the files of an export are where they were brought to. Blocking.
 
@@ -144,11 +152,13 @@ class ExportMaking:
 
         Raises:
             ConflictError: Something else is there.
-            ExportDamagedError: The export is not the one that was recorded.
+            NotFoundError, ExportDamagedError: The export is gone, or not the one that was recorded: nobody can say what is there.
             OSError: The machine failed.
         """
-        if not self._aside.is_there(tree):
+        if not self.is_there(tree):
             return False
+        if not self._aside.is_there(layout.export_root(export)):
+            raise NotFoundError(kind="export", ref=str(export))
         try:
             self.reader.require_same(export, digest, tree, from_thread.check_cancelled)
         except TreeChangedError as error:

@@ -97,6 +97,14 @@ class HostFiles:
         disk = self._app / layout.guest_disk(host)
         return disk.is_dir() and any(disk.iterdir())
 
+    def has(self, path: str) -> bool:
+        """Say whether anything lies at a path below the app directory.
+
+        Raises:
+            OSError: It cannot be said.
+        """
+        return self._aside.is_there(path)
+
     def set_aside(self, host: UUID) -> None:
         """Give the directory another name durably; that it has it, or is gone, is fine.
 

@@ -81,13 +81,20 @@ class WorkspaceRecoveries:
         if stored.kept.workspace.state is WorkspaceState.ARCHIVED and not stored.unfinished:
             raise WorkspaceArchivedError(room=stored.kept.room.name)
         if stored.never_came is not None:
-            problem = (
-                f"its files never came: export {stored.never_came} was not what was confirmed; import it once more, as another room"
-            )
-            raise NotRecoverableError(room=stored.kept.room.name, problem=problem)
+            await self._require_export_of_what_is_there(stored, request.way)
         ways = {RecoveryWay.RETRY: self._retry, RecoveryWay.EXPORT: self._export, RecoveryWay.RESTORE_LATEST: self._restore}
         with self._gate.until_stop("recover a workspace"):
             return await ways[request.way](stored, request)
+
+    async def _require_export_of_what_is_there(self, stored: StoredWorkspace, way: RecoveryWay) -> None:
+        """Require the one way that is open where the files of a confirmed export never came: it takes nothing for them."""
+        there = (await self._places.reconciler.found(stored.place)).directory
+        if there and way is RecoveryWay.EXPORT:
+            return
+        wrong = f"its files never came: export {stored.never_came} was not what was confirmed"
+        if there:
+            wrong = f"what is in its place is not what was confirmed of export {stored.never_came}, and can be exported alone"
+        raise NotRecoverableError(room=stored.kept.room.name, problem=f"{wrong}; import the export once more, as another room")
 
     # ----------------------------------------------------------------------------------------------------------------- retry
 

@@ -12,11 +12,12 @@ import pytest
 
 from jamcore.daemon.services import Services
 from jamcore.domain import layout
+from jamcore.domain.cleanup_plans import CleanupPlan, CleanupQuestion, CleanupRequest
 from jamcore.domain.imports import AdoptRequest, ConfirmRequest, ImportRequest
 from jamcore.domain.keeping import RoomExportRequest
 from jamcore.domain.providers import ToolchainSpec
 from jamcore.domain.requests import RoomView
-from jamcore.domain.sessions import WorkspaceState
+from jamcore.domain.sessions import HostState, WorkspaceState
 from jamcore.domain.workspace_care import RecoverRequest, RecoveryWay
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.testing.crash import KillAt, Killed
@@ -65,17 +66,27 @@ async def adopted(services: Services) -> RoomView:
     return await services.rooms.get("adopted")
 
 
+async def cut(world: World, point: str) -> None:
+    """Begin to make the room, and die at a boundary."""
+    with pytest.raises(Killed):
+        async with living(world, crash=KillAt(point)) as services:
+            await services.adoptions.restore(str(TAKEN), REQUEST)
+
+
+def place(world: World) -> Path:
+    """Return what lies in the place of the room's files."""
+    known = {world.room().session.id, world.room(SIBLING).session.id}
+    (tree,) = [path for path in world.app.glob(f"{layout.HOST_NATIVE}/*/*/*") if UUID(path.name) not in known]
+    return tree
+
+
 @pytest.mark.guarantee("WS-12")
 @pytest.mark.parametrize("foreign", [False, True])
 async def test_what_somebody_put_in_the_place_meanwhile_is_not_what_was_confirmed(world: World, *, foreign: bool) -> None:
     """An adoption that was cut when the files were in place holds what it finds there against the export, which has another id here."""
-    with pytest.raises(Killed):
-        async with living(world, crash=KillAt("adopt.place.acted")) as services:
-            await services.adoptions.restore(str(TAKEN), REQUEST)
+    await cut(world, "adopt.place.acted")
     if foreign:
-        known = {world.room().session.id, world.room(SIBLING).session.id}
-        (tree,) = [path for path in world.app.glob(f"{layout.HOST_NATIVE}/*/*/*") if UUID(path.name) not in known]
-        (tree / "foreign").write_text("x")
+        (place(world) / "foreign").write_text("x")
     async with living(world) as services:
         state = (await adopted(services)).workspace.state
         assert state is (WorkspaceState.NEEDS_RECONCILIATION if foreign else WorkspaceState.READY)
@@ -101,9 +112,7 @@ async def test_a_program_that_is_not_installed_is_named_before_anything_is_confi
 @pytest.mark.parametrize("way", list(RecoveryWay))
 async def test_no_recovery_makes_an_empty_workspace_of_an_adoption_that_was_given_up(world: World, way: RecoveryWay) -> None:
     """The export is not any more what was confirmed: the room's files never came, and nothing else takes their place."""
-    with pytest.raises(Killed):
-        async with living(world, crash=KillAt("adopt.layout.recorded")) as services:
-            await services.adoptions.restore(str(TAKEN), REQUEST)
+    await cut(world, "adopt.layout.recorded")
     (world.app / layout.export_root(TAKEN) / "manifest.json").write_bytes(b"{}")
     async with living(world) as services:
         view = await adopted(services)
@@ -116,3 +125,56 @@ async def test_no_recovery_makes_an_empty_workspace_of_an_adoption_that_was_give
             await services.rooms.resume("adopted")
         assert not [*world.app.rglob(str(view.session.id) + "/work.txt")]
         assert (await adopted(services)).workspace.state is WorkspaceState.NEEDS_RECONCILIATION
+
+
+@pytest.mark.guarantee("START-3")
+@pytest.mark.parametrize("gone", [False, True])
+async def test_files_that_came_and_cannot_be_held_against_the_export_are_named_and_can_be_exported(
+    world: World, *, gone: bool
+) -> None:
+    """Somebody touched one of them, or the export is gone: nothing is used, nothing is lost, and nobody is told that they never came."""
+    await cut(world, "adopt.place.acted")
+    tree = place(world)
+    if gone:
+        shutil.rmtree(world.app / layout.export_root(TAKEN))
+    else:
+        (tree / "work.txt").write_text("touched")
+    async with living(world) as services:
+        assert ((await adopted(services)).workspace.state, world.unfinished()) == (WorkspaceState.NEEDS_RECONCILIATION, [])
+        (said,) = await notices(services, "workspace.not_adopted")
+        assert (str(tree) in said, "never came" in said) == (True, False)
+        with refused("workspace.not_recoverable"):
+            await services.workspaces.recover("adopted", RecoverRequest(id=new_id(), way=RecoveryWay.RETRY))
+        done = await services.workspaces.recover("adopted", RecoverRequest(id=new_id(), way=RecoveryWay.EXPORT))
+        assert done.state is WorkspaceState.NEEDS_RECONCILIATION
+        export = world.app / layout.export_root(done.export_id or TAKEN)
+        assert (export / "workspace" / "work.txt").read_text() == (tree / "work.txt").read_text()
+
+
+@pytest.mark.guarantee("WS-8", "START-3")
+async def test_the_host_of_an_adoption_that_was_given_up_can_go(world: World) -> None:
+    """Its files never came, so nothing of them can be archived; what somebody put in their place has to be taken away first."""
+    await cut(world, "adopt.layout.recorded")
+    (world.app / layout.export_root(TAKEN) / "manifest.json").write_bytes(b"{}")
+    async with living(world) as services:
+        tree = Path((await services.workspaces.inspect("adopted")).path)
+        tree.mkdir()
+        assert standing(await services.cleanups.plan("adopted", CleanupQuestion())) == ["not-archived"]
+        tree.rmdir()
+        plan = await services.cleanups.plan("adopted", CleanupQuestion())
+        assert standing(plan) == []
+        await services.cleanups.clean_up("adopted", CleanupRequest(id=new_id(), confirmed=plan.digest))
+        assert (await adopted(services)).host.state is HostState.REMOVED
+        assert not (world.app / layout.host_root((await adopted(services)).host.id)).exists()
+
+
+async def notices(services: Services, code: str) -> list[str]:
+    """Return what was said in the room under a code."""
+    async with services.rooms.events("adopted", after=0, follow=False) as events:
+        said = [event.payload async for event in events if event.payload.kind == "session.notice"]
+    return [notice.detail for notice in said if notice.code == code]
+
+
+def standing(plan: CleanupPlan) -> list[str]:
+    """Return what stands against a clean-up."""
+    return [each.reason.value for each in plan.standing]
