@@ -24,6 +24,8 @@ def show_workspace(output: Output, view: WorkspaceView) -> None:
     if view.inspection is not None:
         for blocker in view.inspection.blockers:
             output.line(f"Stands against its removal: {blocker.reason}: {blocker.path}: {blocker.detail}", "yellow")
+    if view.inspection_problem:
+        output.line(f"What its removal would lose cannot be said: {view.inspection_problem}", "red")
     if view.exports:
         output.note("Exports of it:")
         show_exports(output, view.exports)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from uuid import UUID
 
 from anyio import to_thread
 
@@ -17,7 +16,7 @@ from jamcore.domain.cells import WorkspaceSource
 from jamcore.domain.errors import JamError
 from jamcore.domain.keeping import ArchiveEvidence, ExportRow
 from jamcore.domain.kept_exports import ExportState
-from jamcore.domain.operations import ExportRetention, OperationState
+from jamcore.domain.operations import ExportRetention
 from jamcore.domain.reconciling import ManifestState, PlaceFound, WorkspacePlace
 from jamcore.domain.sessions import HostState, WorkspaceState
 from jamcore.domain.workspace_care import FOUND_CHARACTERS, WorkspaceView
@@ -26,7 +25,6 @@ from jamcore.runtime.reconcile import KEPT_MANIFEST, Reconciler
 from jamcore.store import Repos, Store
 from jamcore.workspace.keeping.adopting import KIND as ADOPT
 
-FAILED = OperationState.FAILED
 KEPT_WORKSPACE = "kept-workspace-"
 """Begins the name of files that were in the place of those of an export; the time follows."""
 _RECOVER = "jam workspace recover ROOM"
@@ -40,7 +38,7 @@ class StoredWorkspace:
     place: WorkspacePlace
     exports: tuple[ExportRow, ...]
     unfinished: str | None
-    never_came: UUID | None = None
+    never_came: str | None = None
 
 
 def stored_workspace(ref: str, repos: Repos) -> StoredWorkspace:
@@ -57,11 +55,10 @@ def stored_workspace(ref: str, repos: Repos) -> StoredWorkspace:
     )
 
 
-def _never_came(repos: Repos, kept: KeptRoom) -> UUID | None:
+def _never_came(repos: Repos, kept: KeptRoom) -> str | None:
     if kept.workspace.state is not WorkspaceState.NEEDS_RECONCILIATION:
         return None
-    given_up = (each for each in repos.operations.list(room=kept.room.id) if (each.kind, each.state) == (ADOPT, FAILED))
-    return next((each.export_id for each in given_up if each.workspace_id == kept.workspace.id), None)
+    return repos.operations.given_up_export(kept.workspace.id, ADOPT)
 
 
 class WorkspaceLooks:
@@ -90,7 +87,7 @@ class WorkspaceLooks:
         kept = stored.kept
         live = self._pool.get(kept.host.id, kept.session.id) is not None
         found, problem = await self._place(stored.place)
-        evidence = await self._evidence(kept)
+        evidence, not_looked_at = await self._evidence(kept)
         inspection = evidence.inspection if evidence else None
         free = inspection is not None and not inspection.standing() and not live
         unfinished = (await self._operations.show(stored.unfinished)).row if stored.unfinished else None
@@ -106,6 +103,7 @@ class WorkspaceLooks:
             manifest_path=str(self._app.resolve() / layout.manifest(kept.host.id)),
             manifest_found=await to_thread.run_sync(self._manifest, stored.place, found),
             inspection=inspection,
+            inspection_problem=not_looked_at,
             confirms_archive=evidence.content_digest() if evidence and free and unfinished is None else "",
             unfinished=unfinished,
             exports=stored.exports,
@@ -119,13 +117,13 @@ class WorkspaceLooks:
         except JamError as error:
             return None, str(error)
 
-    async def _evidence(self, kept: KeptRoom) -> ArchiveEvidence | None:
+    async def _evidence(self, kept: KeptRoom) -> tuple[ArchiveEvidence | None, str]:
         if kept.workspace.source is not WorkspaceSource.MANAGED or kept.workspace.state is WorkspaceState.ARCHIVED:
-            return None
+            return None, ""
         try:
-            return await self._archiving.evidence(kept, ExportRetention.KEEP_ALL, ())
-        except JamError:
-            return None
+            return await self._archiving.evidence(kept, ExportRetention.KEEP_ALL, ()), ""
+        except JamError as error:
+            return None, str(error)
 
     def _path(self, stored: StoredWorkspace) -> str:
         if stored.kept.workspace.state is WorkspaceState.ARCHIVED:

@@ -27,7 +27,8 @@ class WorkspaceView(Record):
         place: What lies in its place; ``None`` when the machine cannot say, for the reason in ``problem``.
         manifest_path: Where the host's manifest belongs.
         manifest_found: The beginning of what lies there, escaped, when it is not the host's own.
-        inspection: What the removal of the files would lose, and who works in them; ``None`` where nobody could look.
+        inspection: What the removal of the files would lose, and who works in them; ``None`` where nobody could look, for the reason in
+            ``inspection_problem``, or where there is nothing of Jam's to look at.
         confirms_archive: What `jam workspace archive ROOM --confirm` takes while nothing changes; empty while something stands against it.
         unfinished: The operation that has not ended and holds the workspace.
         kept_aside: What earlier recoveries kept, below the host's directory.
@@ -45,6 +46,7 @@ class WorkspaceView(Record):
     manifest_path: str = ""
     manifest_found: str = ""
     inspection: RemovalInspection | None = None
+    inspection_problem: str = ""
     confirms_archive: str = ""
     unfinished: OperationRow | None = None
     exports: tuple[ExportRow, ...] = ()

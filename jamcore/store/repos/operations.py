@@ -156,6 +156,17 @@ class Operations(Repository):
         query = select(OPERATIONS.c.id).where(OPERATIONS.c.workspace_id == workspace, _UNFINISHED)
         return self._connection.execute(query).scalar_one_or_none()
 
+    def given_up_export(self, workspace: UUID, kind: str) -> str | None:
+        """Return the export of the newest operation of a kind that failed for good, as it is stored; ``None``: there is none.
+
+        No row is read as a record, so that a damaged one hides no workspace.
+        """
+        c = OPERATIONS.c
+        failed = (c.workspace_id == workspace, c.kind == kind, c.state == OperationState.FAILED.value)
+        shown = select(type_coerce(c.export_id, String)).where(*failed, c.export_id.is_not(None))
+        newest = shown.order_by(c.started_at.desc(), c.id.desc()).limit(1)
+        return self._connection.execute(newest).scalar_one_or_none()
+
     def running(self) -> tuple[tuple[UUID, str, str], ...]:
         """Return (id, kind, initial record) of every operation of this daemon that has not ended, oldest first.
 

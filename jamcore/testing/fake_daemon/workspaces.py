@@ -1,4 +1,4 @@
-"""The fake's workspaces: one of a room that is called ``bad`` needs a person; the others are sound."""
+"""The fake's workspaces: one of a room called ``bad…`` needs a person, into one of ``dark…`` nobody can look; the others are sound."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class FakeWorkspaces(Part):
         """See :class:`~jamcore.daemon.workspace_service.WorkspaceService`."""
         await self.fake.note("inspect_workspace", ref)
         room = self.fake.find(ref)
-        bad = room.room.name.startswith("bad")
+        bad, dark = (room.room.name.startswith(word) for word in ("bad", "dark"))
+        inspection = RemovalInspection(losses=_NOTHING, blockers=(_BLOCKER,) if bad else ())
         state = WorkspaceState.NEEDS_RECONCILIATION if bad else WorkspaceState.READY
         return WorkspaceView(
             room=room.room.name,
@@ -35,8 +36,9 @@ class FakeWorkspaces(Part):
             place=PlaceFound(manifest=ManifestState.UNREADABLE if bad else ManifestState.SOUND, directory=True),
             manifest_path="/jam/manifest.json",
             manifest_found="\x1b[2Jno manifest" if bad else "",
-            inspection=RemovalInspection(losses=_NOTHING, blockers=(_BLOCKER,) if bad else ()),
-            confirms_archive="" if bad else "c" * 64,
+            inspection=None if dark else inspection,
+            inspection_problem="storage.full: detail=\x1b[2J" if dark else "",
+            confirms_archive="" if bad or dark else "c" * 64,
             unfinished=CUT if bad else None,
             kept_aside=("manifest.json.found-20260101T000000Z-0",) if bad else (),
             next=("jam workspace recover ROOM retry",) if bad else ("jam resume ROOM",),

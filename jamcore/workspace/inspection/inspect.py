@@ -94,7 +94,7 @@ class Inspector:
             first = _first(errors)
             stopped, failed = f"it could not be looked at: {first.strerror or 'the machine failed'}", first
         if failed is not None and failed.errno in OF_THE_MACHINE:
-            raise storage_error(failed)
+            raise storage_error(failed) from failed
         # How far a stopped one got differs each time: said, that would be evidence that nobody can confirm.
         return conclude(found.only_users(stopped) if stopped else found)
 

@@ -39,6 +39,15 @@ def test_one_that_needs_a_person_says_why_and_is_not_well(jam: Jam) -> None:
     assert (kept.status, "What was there is kept: kept-workspace-" in kept.out) == (Exit.OK, True)
 
 
+@pytest.mark.guarantee("SEC-3")
+def test_what_nobody_could_look_at_is_said(jam: Jam) -> None:
+    """In its place, and escaped: no line of it would look like nothing that is lost."""
+    assert jam("room", "new", "codex", "--name", "dark").status == Exit.OK
+    done = jam("workspace", "inspect", "dark")
+    assert "What its removal would lose cannot be said: storage.full: detail=\\x1b[2J\n" in done.out
+    assert "an archive" not in done.out
+
+
 def test_a_way_that_is_not_open_is_refused_with_what_to_do(jam: Jam, room: str) -> None:
     """By type; a way that there is none of is a wrong command line."""
     refused = jam("workspace", "recover", room, "restore-latest")

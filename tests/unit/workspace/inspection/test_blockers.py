@@ -71,8 +71,9 @@ async def test_a_machine_that_fails_says_nothing_of_the_tree(
     assert {problem.partition(":")[0] for problem in at(found, "repo").problems} == {"git could not be started"}
     assert (R.UNREADABLE, "repo") in blocked(found)
     monkeypatch.setattr("jamcore.workspace.inspection.repository.make_own_git", no_room)
-    with pytest.raises(StorageFullError):
+    with pytest.raises(StorageFullError) as raised:
         await workspace.look()
+    assert isinstance(raised.value.__cause__, OSError)
     monkeypatch.setattr("jamcore.workspace.inspection.repository.make_own_git", broken)
     found = await workspace.look()
     assert found.bounds == (f"it could not be looked at: {os.strerror(errno.EIO)}",)
