@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -29,6 +30,8 @@ from jamcore.testing.servers.responses import Hold, Match, ResponsesServer, Rule
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git", "root"), pytest.mark.timeout(180)]
 MIB = 1 << 20
 SIZE = 24 * MIB
+LOOK_S, FULL_LOOKS = 0.05, 6
+"""A disk is full once it was so at each of these looks."""
 
 
 class SmallDisk:
@@ -39,16 +42,22 @@ class SmallDisk:
         self._filler = root / "filler"
 
     def fill(self, leave: int = 0) -> None:
-        """Take all free space but ``leave`` bytes."""
+        """Take all free space but ``leave`` bytes, and what others give back for a while after that."""
         self.free()
+        full = 0
         with self._filler.open("ab", buffering=0) as file:
-            for _ in range(50):  # others write at the same time
+            for _ in range(200):  # others write at the same time
                 stat = os.statvfs(self.root)
                 too_much = stat.f_bavail * stat.f_frsize - leave
-                if too_much <= stat.f_frsize:
+                if too_much > stat.f_frsize:
+                    full = 0
+                    with suppress(OSError):
+                        file.write(bytes(too_much))
+                elif full == FULL_LOOKS:
                     return
-                with suppress(OSError):
-                    file.write(bytes(too_much))
+                else:
+                    full += 1
+                    time.sleep(LOOK_S)
         raise AssertionError("the disk does not become full")
 
     def free(self) -> None:
