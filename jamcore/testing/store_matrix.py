@@ -53,14 +53,18 @@ class StoreMatrix:
         self.play = play
 
     def cells(self, kind: str, most: int | None = None) -> Iterator[Cell]:
-        """Play a kind, one call after the other; at most ``most`` of them, drawn evenly.
+        """Play a kind, one call after the other; at most ``most`` of them, drawn evenly, and each lost commit of a step's own besides.
+
+        Such a commit is where an action may be given up that has taken effect.
 
         Raises:
             PlayError: A cell is not as it must be; the message names it and says what its life said.
         """
         self.play.prepare(kind)
         faults = due(self.calls(kind))
-        for turn, (number, call, fault) in enumerate(drawn(faults, most)):
+        chosen = drawn(faults, most)
+        own = [each for each in faults if each[2] is Fault.LOST and each[1].after.endswith(".intended") and each not in chosen]
+        for turn, (number, call, fault) in enumerate([*chosen, *own]):
             yield self.cell(kind, number, call, fault, again=turn % 3 > 0)
 
     def calls(self, kind: str) -> list[Call]:

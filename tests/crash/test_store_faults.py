@@ -1,7 +1,7 @@
 """Every journaled kind of a composed daemon while the store fails: at a statement, at a commit, or after one and nobody is told (WS-12).
 
 The calls come from a whole run of the code. ``JAM_STORE_MATRIX=all`` lets each of them fail; otherwise some of each kind's are drawn,
-always the same ones.
+always the same ones, and besides each commit of a step's own that is made and nobody is told.
 """
 
 from __future__ import annotations

@@ -66,11 +66,15 @@ async def end(root: Path, kind: str, lost: bool) -> None:
             state, result = operations(world, kind)[-1]
             await require_sound_exports(services)
             if state != "succeeded":
-                await require_over(services, world, scenario)
                 scenario.holds(world)
+                if scenario.has_words:
+                    await require_over(services, world, scenario)
+                    scenario.holds(world)
             there = lost and state != "succeeded" and await is_done(services, world, scenario)
             if state != "succeeded" and not there:
                 world = World(root, asked=ANEW)
+                if lost:  # what has taken effect may be evidence
+                    await scenario.look_again(services, world)
                 await scenario.ask(services, world)
             if not there:
                 await scenario.check(services, world)
