@@ -12,7 +12,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.14 python3.13 python3.12 python
 
 # What `make test` runs side by side, the quickest answers first, then the longest: each is a process of its own, and its tests have places
 # of their own.
-LANES   ?= lint types imports lane-crash lane-real lane-unit
+LANES   ?= lint types imports lane-matrix lane-crash lane-unit lane-real
 JOBS    ?= 3
 KEPT    := .lanes
 OUTPUT  = $(if $(filter output-sync,$(.FEATURES)),--output-sync=$(1))
@@ -20,7 +20,7 @@ OUTPUT  = $(if $(filter output-sync,$(.FEATURES)),--output-sync=$(1))
 LANE_S  ?= 4500
 LANE    = $(BIN)/python -u -m pytest --session-timeout=$(LANE_S) -p no:cacheprovider --durations=40 --durations-min=4 --guarantees-json $(KEPT)/$@.json
 
-.PHONY: demo test bench lint types imports pytest lane-real lane-crash lane-unit test-unprivileged wheels guarantees install clean
+.PHONY: demo test bench lint types imports pytest lane-real lane-matrix lane-crash lane-unit test-unprivileged wheels guarantees install clean
 
 demo: $(STAMP)
 	@$(BIN)/jam demo $(ARGS)
@@ -49,8 +49,13 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 
+# Kills, faults and jumps over every journaled kind: as long as all other kill tests together.
+MATRICES := $(wildcard tests/crash/test_*_matrix.py tests/crash/test_*_faults.py tests/crash/test_*_jumps.py tests/crash/test_*_disks.py)
+lane-matrix: $(STAMP)
+	$(LANE) $(MATRICES)
+
 lane-crash: $(STAMP)
-	$(LANE) tests/crash
+	$(LANE) $(filter-out $(MATRICES),$(wildcard tests/crash/test_*.py))
 
 lane-unit: $(STAMP)
 	$(LANE) tests/unit tests/contract
