@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 import pytest
 
-from jam_claude_code.protocol import EVENT_TEXT
 from jam_claude_code.questions import DENIED, question, reply
+from jam_claude_code.reading import EVENT_TEXT
 from jamcore.api import (
     ApprovalAnswer,
     ApprovalPolicy,
@@ -214,3 +214,10 @@ def test_only_this_once_or_no_is_ever_said() -> None:
     suggested = {**asked("Bash", command="ls"), "permission_suggestions": [{"type": "setMode", "mode": "acceptEdits"}]}
     assert reply(suggested, ALLOW) == {"behavior": "allow", "updatedInput": {"command": "ls"}}
     assert reply(suggested, DENY) == {"behavior": "deny", "message": DENIED}
+
+
+def test_what_nobody_could_see_whole_is_not_granted() -> None:
+    """A question whose words were cut is denied, whatever the answer; one that was shown whole is granted as it is."""
+    hidden = asked("Read", file_path="/" + "a" * EVENT_TEXT)
+    assert reply(hidden, ALLOW)["behavior"] == "deny"
+    assert reply(asked("Read", file_path="/a"), ALLOW)["updatedInput"] == {"file_path": "/a"}

@@ -184,7 +184,7 @@ def test_the_contribution_is_the_same_for_every_cell(cell: Cell) -> None:
     contribution = ClaudeCodePlugin().jam_contribute_plan(context)
     assert contribution.state_subdirectories == ("threads",)
     assert contribution.guest_directories == (".jam/claude-code",)
-    assert contribution.endpoint_paths == ("POST /v1/messages",)
+    assert contribution.endpoint_paths == ("POST /v1/messages?beta=true",)
     assert contribution.environment == ()
 
 

@@ -189,6 +189,45 @@ async def test_a_kill_at_any_event_loses_no_finished_turn_and_no_text_of_the_per
     assert contains_in_order(finished, after) is None
 
 
+def as_sent(body: object) -> tuple[object, list[object]]:
+    """Return what a request says besides its messages, and these; without what says how it is cached and whose it is.
+
+    A text is the same whether it stands alone or as the only block.
+    """
+
+    def plain(value: object) -> object:
+        if isinstance(value, dict):
+            kept = {key: plain(entry) for key, entry in value.items() if key != "cache_control"}
+            content = kept.get("content")
+            return {**kept, "content": [{"type": "text", "text": content}]} if isinstance(content, str) else kept
+        return [plain(entry) for entry in value] if isinstance(value, list) else value
+
+    assert isinstance(body, dict)
+    sent = plain({key: body[key] for key in ("model", "system", "tools", "max_tokens")})
+    messages = plain(body["messages"])
+    assert isinstance(messages, list)
+    return sent, messages
+
+
+@pytest.mark.guarantee("CONT-1")
+async def test_after_a_resume_the_model_is_sent_the_same_request_to_the_byte(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
+    """Not only what was said: system text, tools, reminders and all, the next request begins as the one before the kill."""
+    async with MessagesServer(SCRIPT) as model:
+        async with open_runtime(guest, model) as runtime:
+            thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
+            for text in ("first", "second"):
+                await run_turn(runtime, thread.identity, text)
+            before, messages = as_sent(model.model_requests[-1].body)
+            await guest.processes[-1].signal(signal.SIGKILL)
+            await runtime.closed()
+        async with open_runtime(guest, model) as runtime:
+            await runtime.resume_thread(provider_identity(thread.identity), ThreadRequest(cwd=str(guest.work), model=MODEL))
+            await run_turn(runtime, thread.identity, "fourth")
+        after, later = as_sent(model.model_requests[-1].body)
+    assert after == before
+    assert later[: len(messages)] == messages
+
+
 @pytest.mark.guarantee("CONT-3", "CONT-5")
 async def test_the_captured_files_alone_bring_the_thread_back(
     make_guest: Callable[[str], Awaitable[LocalGuest]], open_runtime: OpenRuntime
@@ -256,6 +295,7 @@ async def test_what_is_captured_holds_no_credential_and_no_lock(guest: LocalGues
         thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
         await run_turn(runtime, thread.identity, "first")
         captured = {path for pattern in CAPTURED for path in guest.state.glob(pattern)}
+        (guest.state / "threads" / thread.identity / ".credentials.json").write_text("{}")  # as a login would leave it
         secret = {path for pattern in CAPTURE.credential_patterns for path in guest.state.glob(pattern)}
     assert len(captured) == 1
     assert secret

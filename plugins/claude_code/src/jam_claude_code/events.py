@@ -7,19 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from jam_claude_code.failures import classify
-from jam_claude_code.protocol import (
-    ABORTED,
-    EVENT_TEXT,
-    SYNTHETIC,
-    System,
-    Told,
-    entries,
-    identifier,
-    member,
-    number,
-    shown,
-    text,
-)
+from jam_claude_code.protocol import ABORTED, SYNTHETIC, System, Told
+from jam_claude_code.reading import EVENT_TEXT, entries, identifier, member, number, shown, text
 from jam_claude_code.transcript import Remembered
 from jamcore.api import (
     CommandFinished,

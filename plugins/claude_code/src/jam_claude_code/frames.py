@@ -20,7 +20,8 @@ from typing import Any
 from anyio import EndOfStream
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
-from jam_claude_code.protocol import EVENT_TEXT, Told, text
+from jam_claude_code.protocol import Told
+from jam_claude_code.reading import EVENT_TEXT, text
 
 FRAME_BYTES = 64 << 20
 """Longest line that is read; a picture or a document that the agent looked at is twice in its frame."""

@@ -14,8 +14,9 @@ THREADS = "threads"
 TEMPORARY = ".jam/claude-code"
 """Below the guest's home: a directory for each thread's sockets and scratch files, which nothing needs after a restart."""
 
-ENDPOINT_PATHS = ("POST /v1/messages",)
-"""All that Claude Code asked of the endpoint it was given, failures included; tokens are not counted there, models not listed."""
+ENDPOINT_PATHS = ("POST /v1/messages?beta=true",)
+"""All that Claude Code asked of the endpoint it was given, failures included, always with this query; tokens are not counted there, models
+not listed."""
 
 
 def contribute(context: PlanContext) -> PlanContribution:

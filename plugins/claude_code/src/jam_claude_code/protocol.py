@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from enum import StrEnum
 from uuid import UUID
 
 from jam_claude_code.description import NAME
 from jamcore.api import ProviderProtocolError, ProviderRefusedError
-
-EVENT_TEXT = 1 << 20
-"""Characters kept of one text, as everywhere in Jam; more is cut and marked."""
-SHOWN_TEXT = 64 << 10
-"""Characters kept of a tool's arguments or result: for people to read, the model has the whole."""
-IDENTIFIER = 256
-CUT = "\n[cut by Jam]"
 
 
 class Ask(StrEnum):
@@ -48,14 +39,12 @@ class System(StrEnum):
 
     INIT = "init"
     STATE = "session_state_changed"
-    STATUS = "status"
     RETRY = "api_retry"
     COMPACTED = "compact_boundary"
 
 
 IDLE = "idle"
 STARTED = "started"
-REQUESTING = "requesting"
 ABORTED = frozenset({"aborted_streaming", "aborted_tools"})
 """Why a turn ended that was interrupted."""
 SYNTHETIC = "<synthetic>"
@@ -70,49 +59,6 @@ def nonsense(problem: str) -> ProviderProtocolError:
 def refused(request: str, detail: str) -> ProviderRefusedError:
     """Return the error for something that is not done."""
     return ProviderRefusedError(provider=NAME, request=request, detail=detail)
-
-
-def member(value: object, *path: str) -> object:
-    """Return what lies at ``path`` inside nested objects, or ``None``."""
-    for key in path:
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(key)
-    return value
-
-
-def entries(value: object) -> tuple[Mapping[str, object], ...]:
-    """Return the objects in a list; anything else has none."""
-    return tuple(entry for entry in value if isinstance(entry, Mapping)) if isinstance(value, list) else ()
-
-
-def text(value: object, limit: int = EVENT_TEXT) -> str:
-    """Return ``value`` when it is text, cut and marked beyond ``limit`` characters; anything else is no text."""
-    if not isinstance(value, str):
-        return ""
-    return value if len(value) <= limit else value[: limit - len(CUT)] + CUT
-
-
-def shown(value: object, limit: int = SHOWN_TEXT) -> str:
-    """Return JSON as bounded text; text itself as it is, and the texts of a list of content as one."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return text(value, limit)
-    blocks = entries(value)
-    if blocks and all(isinstance(block.get("text"), str) for block in blocks):
-        return text("\n".join(str(block["text"]) for block in blocks), limit)
-    return text(json.dumps(value, ensure_ascii=False), limit)
-
-
-def number(value: object) -> int:
-    """Return ``value`` when it is a whole number of 0 or more, else 0."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def identifier(value: object) -> str:
-    """Return a provider's id as bounded text."""
-    return value[:IDENTIFIER] if isinstance(value, str) else ""
 
 
 def is_identity(value: str) -> bool:

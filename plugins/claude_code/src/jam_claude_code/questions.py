@@ -6,15 +6,11 @@ It suggests more (rules, directories, another mode); none of it is ever said: wh
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
-import anyio
-
 from jam_claude_code.events import COMMAND, FILE_TOOLS
-from jam_claude_code.protocol import CUT, identifier, text
-from jam_claude_code.turns import Turn
+from jam_claude_code.reading import CUT, identifier, text
 from jamcore.api import ApprovalAnswer, ApprovalRequested
 
 Params = Mapping[str, Any]
@@ -23,44 +19,6 @@ DENIED = "The person who uses this session said no. Go on without it, or say wha
 NOT_ASKED = "This session asks nobody. Go on without it."
 _KNOWN_OF_COMMANDS = frozenset({"command", "description", "timeout"})
 """Parts of a command's input that say no more than what is run; with any other it is something else, which no rule covers."""
-
-
-@dataclass
-class _Open:
-    """One question that waits."""
-
-    answered: anyio.Event = field(default_factory=anyio.Event)
-    answer: ApprovalAnswer = ApprovalAnswer.DENY
-
-
-class Questions:
-    """The open questions of one thread. Each waits for Jam's answer or for the end of its turn, whichever comes first."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, _Open] = {}
-        self._asked = 0
-
-    async def ask(self, turn: Turn, params: Params) -> dict[str, object]:
-        """Pass a question on and return the answer; a turn that ends first leaves it denied."""
-        self._asked += 1
-        request, waiting = f"{identifier(params.get('tool_use_id'))[:200]}#{self._asked}", _Open()
-        self._open[request] = waiting
-        about = question(params)
-        try:
-            await turn.take(about.model_copy(update={"request": request}))
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_call_when, turn.over, tasks.cancel_scope.cancel)
-                await waiting.answered.wait()
-                tasks.cancel_scope.cancel()
-        finally:
-            del self._open[request]
-        return reply(params, waiting.answer)
-
-    def answer(self, request: str, answer: ApprovalAnswer) -> None:
-        """Take Jam's answer; a question that is not open any more is passed over."""
-        if waiting := self._open.get(request):
-            waiting.answer = answer
-            waiting.answered.set()
 
 
 def question(params: Params) -> ApprovalRequested:
@@ -79,8 +37,8 @@ def question(params: Params) -> ApprovalRequested:
 
 
 def reply(params: Params, answer: ApprovalAnswer) -> dict[str, object]:
-    """Return what is said to Claude Code: this once and exactly this, or no."""
-    if answer is not ApprovalAnswer.ALLOW:
+    """Return what is said to Claude Code: this once and exactly this, or no. What nobody could see whole is not granted."""
+    if answer is not ApprovalAnswer.ALLOW or question(params).detail.endswith(CUT):
         return {"behavior": "deny", "message": DENIED}
     return {"behavior": "allow", "updatedInput": dict(_given(params))}
 
@@ -97,8 +55,3 @@ def _given(params: Params) -> Params:
 
 def _lines(*parts: tuple[str, str]) -> str:
     return "\n".join(f"{word} {value}".strip() for word, value in parts if value)
-
-
-async def _call_when(event: anyio.Event, then: Callable[[], None]) -> None:
-    await event.wait()
-    then()

@@ -11,11 +11,12 @@ from anyio.abc import TaskGroup, TaskStatus
 from jam_claude_code.config import program
 from jam_claude_code.description import NAME
 from jam_claude_code.ids import new_id
+from jam_claude_code.opening import running
 from jam_claude_code.pins import PROGRAM_VERSION, VERSION
 from jam_claude_code.plan import thread_directory
 from jam_claude_code.protocol import is_identity, nonsense, refused
 from jam_claude_code.tasks import owned_tasks
-from jam_claude_code.thread import Thread, running
+from jam_claude_code.thread import Thread
 from jam_claude_code.transcript import Remembered, remembered
 from jamcore.api import (
     ApprovalAnswer,

@@ -11,12 +11,14 @@ from jam_claude_code.plan import TEMPORARY, THREADS
 from jamcore.api import ActivationPlan, CaptureEntry, CaptureKind, CaptureList
 
 TRANSCRIPTS = f"{THREADS}/*/projects/*/*.jsonl"
+SUBAGENT_LOGS = f"{THREADS}/*/projects/*/*/subagents/**/*.jsonl"
 SUBAGENTS = f"{THREADS}/*/projects/*/*/subagents/**"
 RESULTS = f"{THREADS}/*/projects/*/*/tool-results/**"
 
 CAPTURE = CaptureList(
     entries=(
         CaptureEntry(pattern=TRANSCRIPTS, kind=CaptureKind.APPEND_ONLY),
+        CaptureEntry(pattern=SUBAGENT_LOGS, kind=CaptureKind.APPEND_ONLY),
         CaptureEntry(pattern=SUBAGENTS, kind=CaptureKind.WHOLE),
         CaptureEntry(pattern=RESULTS, kind=CaptureKind.WHOLE),
     ),

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 
-from jam_claude_code.config import arguments, environment
+from jam_claude_code.asking import OpenQuestions
 from jam_claude_code.description import NAME
 from jam_claude_code.events import Translator
-from jam_claude_code.frames import FrameSink, FrameSource, Framing
 from jam_claude_code.ids import new_id
-from jam_claude_code.plan import temporary_directory, thread_directory
+from jam_claude_code.plan import thread_directory
 from jam_claude_code.protocol import (
     IDLE,
     MAY_USE_TOOL,
@@ -22,16 +21,12 @@ from jam_claude_code.protocol import (
     Ask,
     System,
     Told,
-    identifier,
-    member,
     nonsense,
-    number,
     refused,
-    shown,
-    text,
 )
-from jam_claude_code.questions import Questions, not_asked
-from jam_claude_code.transcript import Remembered, clean, holds, registered
+from jam_claude_code.questions import not_asked, question, reply
+from jam_claude_code.reading import identifier, member, number, shown, text
+from jam_claude_code.transcript import Remembered, holds, registered
 from jam_claude_code.turns import Turn
 from jamcore.api import (
     ApprovalAnswer,
@@ -53,6 +48,8 @@ from jamcore.api import (
 
 START_S = 60.0
 """Until the program answers its first question: 0.4 s, and 0.4 s more for a thousand turns."""
+ENDED_S = 2.0
+"""Until a program whose output has ended is gone."""
 STOP_S = 5.0
 """Until an interrupted turn ends: 0.01 s when all is well."""
 LEAVE_S = 15.0
@@ -76,7 +73,7 @@ BY_ITSELF = "Claude Code went on by itself; the answer to this message comes aft
 
 
 class Thread:
-    """A thread and its program. Made by :func:`running`, which owns both."""
+    """A thread and its program. Started and ended by :func:`jam_claude_code.opening.running`."""
 
     def __init__(
         self,
@@ -94,7 +91,7 @@ class Thread:
         self.why = ""
         self._request, self._launcher, self._spent, self._told_end = request, launcher, spent, told_end
         self._directory = thread_directory(runtime.state_root, identity)
-        self._questions = Questions() if request.approvals is ApprovalPolicy.ASK else None
+        self._questions = OpenQuestions() if request.approvals is ApprovalPolicy.ASK else None
         self._translator: Translator | None = None
         self._client: LineClient | None = None
         self._process: GuestProcess | None = None
@@ -121,10 +118,10 @@ class Thread:
         except RemoteError as error:
             raise refused(asked, error.message) from error
         except ProviderGoneError as error:
-            status = await process.wait()
-            if status.code is None:
-                raise  # a signal: nobody refused anything
-            raise refused(asked, self._last_words or error.detail) from error
+            with anyio.move_on_after(ENDED_S):
+                if (await process.wait()).code is not None:  # else a signal ended it, and nobody refused anything
+                    raise refused(asked, self._last_words or error.detail) from error
+            raise
         pid = number(member(answer, "pid"))
         return await registered(self._launcher, self._directory, pid, self._request.cwd)
 
@@ -181,9 +178,7 @@ class Thread:
         await self._wait_until_idle(turn)
         if turn.over.is_set():
             return  # interrupted while it waited
-        for notice in self._notices:
-            await turn.take(notice)
-        self._notices.clear()
+        await self._show(turn)
         turn.sent = True
         message = {"role": "user", "content": _content(words)}
         try:
@@ -255,13 +250,15 @@ class Thread:
     async def _begin_if_seen(self, turn: Turn, method: str, params: Mapping[str, Any]) -> None:
         """See that the transcript holds the turn's text when the model is first heard of, and say that the turn began.
 
-        The program writes at about the time when it asks the model, and says nothing of it: also not where it cannot write.
+        The program writes at about the time when it asks the model, and says nothing of it: also not where it cannot write. A turn that
+        it ended by itself before it asked the model has no start.
         """
-        retried = method == Told.SYSTEM and params.get("subtype") == System.RETRY
-        if turn.started or not (retried or method in (Told.STREAM, Told.ASSISTANT, Told.RESULT)):
+        if turn.started or not _heard(method, params):
             return
         with anyio.move_on_after(WRITTEN_S):
             while not (turn.over.is_set() or await self._holds(turn)):
+                if method == Told.RESULT and params.get("is_error") is True:
+                    return
                 with anyio.move_on_after(WRITTEN_AGAIN_S):
                     await turn.over.wait()
             await turn.start()
@@ -303,18 +300,12 @@ class Thread:
             with anyio.move_on_after(NOTED_S):
                 while self._translator is not None and not self._translator.waits_for(identifier(params.get("tool_use_id"))):
                     await self._news.wait()
-            return await self._questions.ask(turn, params)
+            return reply(params, await self._questions.ask(turn, question(params)))
         about = text(params.get("tool_name") or params.get("message"), 200)
-        self._keep(
-            Notice(
-                level="warning",
-                text=f"Claude Code asked Jam ({text(method, 80)}) and was refused" + (f": {about}" if about else "."),
-            )
-        )
+        said = f"Claude Code asked Jam ({text(method, 80)}) and was refused" + (f": {about}" if about else ".")
+        self._keep(Notice(level="warning", text=said))
         if turn is not None and turn.begun:
-            for kept in self._notices:
-                await turn.take(kept)
-            self._notices.clear()
+            await self._show(turn)
         if method == MAY_USE_TOOL:
             return not_asked()
         raise RemoteError(NOT_OFFERED, f"{text(method, 80)} is not offered in this sandbox")
@@ -328,6 +319,12 @@ class Thread:
         if self.turn is not None:
             self.turn.fail(error)
 
+    async def _show(self, turn: Turn) -> None:
+        """Show in a turn what was kept for one."""
+        kept, self._notices = self._notices, []
+        for notice in kept:
+            await turn.take(notice)
+
     def _keep(self, notice: Notice) -> None:
         self._notices.append(notice)
         del self._notices[:-NOTICES]
@@ -336,49 +333,6 @@ class Thread:
         if self._client is None:
             raise ProviderGoneError(provider=NAME, detail="it has not been started")
         return self._client
-
-
-@asynccontextmanager
-async def running(
-    thread: Thread, request: ThreadRequest, runtime: RuntimeRequest, launcher: GuestLauncher, *, resume: bool
-) -> AsyncIterator[str]:
-    """Run a thread's program for the length of the block; yields the id that the program reports.
-
-    Raises:
-        SandboxGoneError, ExecRefusedError: The program could not be started.
-        ProviderRefusedError, ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: It did not come up with the thread.
-    """
-    identity = thread.identity
-    directory, temporary = thread_directory(runtime.state_root, identity), temporary_directory(runtime.home, identity)
-    await clean(launcher, directory, temporary, identity, request.cwd)
-    argv = arguments(runtime, request, identity, resume=resume)
-    async with AsyncExitStack() as stack:
-        process = await launcher.start(argv, cwd=request.cwd, environment=environment(runtime, identity))
-        stack.push_async_callback(_close, process)
-        framing = Framing()
-        client = LineClient(
-            FrameSink(framing, process.stdin),
-            FrameSource(framing, process.stdout),
-            process.stderr,
-            provider=NAME,
-            notified=thread.notified,
-            asked=thread.asked,
-            ended=thread.ended,
-        )
-        await stack.enter_async_context(client)
-        try:
-            yield await thread.begin(client, process, resume=resume)
-        finally:
-            with anyio.CancelScope(shield=True):
-                # The end of its input alone lets the program finish what it does, which may take as long as a turn.
-                with suppress(JamError):
-                    await thread.interrupt()
-                await client.finish(runtime.shutdown_s)
-
-
-async def _close(process: GuestProcess) -> None:
-    with anyio.CancelScope(shield=True):
-        await process.aclose()
 
 
 async def _cancel_when(event: anyio.Event, scope: anyio.CancelScope) -> None:
@@ -397,3 +351,8 @@ def _turns_of(params: Mapping[str, Any]) -> tuple[object, ...]:
     """Return the turns whose end a result is."""
     turns = params.get("user_message_uuids")
     return (*turns, params.get("user_message_uuid")) if isinstance(turns, list) else (params.get("user_message_uuid"),)
+
+
+def _heard(method: str, params: Mapping[str, Any]) -> bool:
+    """Whether a frame shows that the model was asked."""
+    return method in (Told.STREAM, Told.ASSISTANT, Told.RESULT) or (method == Told.SYSTEM and params.get("subtype") == System.RETRY)

@@ -13,7 +13,8 @@ from hashlib import sha256
 
 import anyio
 
-from jam_claude_code.protocol import SYNTHETIC, entries, identifier, member, nonsense, number, refused
+from jam_claude_code.protocol import SYNTHETIC, nonsense, refused
+from jam_claude_code.reading import entries, identifier, member, number
 from jamcore.api import GuestLauncher, ProviderTurn, TurnOutcome
 
 READ_S = 60.0
