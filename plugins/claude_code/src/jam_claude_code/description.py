@@ -17,7 +17,7 @@ NAME = "claude_code"
 ORIGIN = "https://api.anthropic.com"
 
 SHARED_SEATS = 8
-"""Sessions on one shared host: each has a process of its own, which takes some 200 MB (facts, section 7)."""
+"""Sessions on one shared host: each has a process of its own, which takes some 200 MB (docs/facts-claude-code.md)."""
 
 CREDENTIAL = CredentialSpec(
     name="anthropic",

@@ -1,4 +1,4 @@
-"""The one place that names the pinned Claude Code: raise it here, measure again, run the contract tests."""
+"""The one place that names the pinned Claude Code: raise it here, measure again (docs/facts-claude-code.md), run the contract tests."""
 
 from __future__ import annotations
 
