@@ -1,0 +1,181 @@
+"""One tool call of an agent, put together from what the agent tells of it bit by bit."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jam_acp.diffs import Change, change_of, diff_of
+from jam_acp.reading import as_json, identifier, member, members, text
+from jamcore.api import (
+    ApprovalRequested,
+    CommandFinished,
+    CommandOutput,
+    CommandStarted,
+    FileChanged,
+    Notice,
+    ProviderEvent,
+    ToolCall,
+)
+
+Events = tuple[ProviderEvent, ...]
+Update = Mapping[str, object]
+Subject = Literal["command", "file-change", "other"]
+
+CHANGES = frozenset({"edit", "delete", "move"})
+"""The kinds of a call that changes files."""
+ENDED = frozenset({"completed", "failed"})
+
+
+@dataclass
+class Call:
+    """What is known of one call. Later tellings replace earlier ones member by member, as the protocol says."""
+
+    item: str
+    kind: str = "other"
+    title: str = ""
+    status: str = ""
+    asked: Mapping[str, object] = field(default_factory=dict)
+    """Its input; what a request for permission calls its input is often less, so members are kept."""
+    result: object = None
+    diffs: tuple[Mapping[str, object], ...] = ()
+    paths: tuple[str, ...] = ()
+    said: str = ""
+    shown: str = ""
+    begun: bool = False
+    over: bool = False
+
+    def learn(self, told: Update) -> None:
+        """Take what is new."""
+        for name in ("kind", "title", "status"):
+            if value := text(told.get(name), 4096):
+                setattr(self, name, value)
+        if isinstance(asked := told.get("rawInput"), Mapping):
+            self.asked = {**self.asked, **asked}
+        if told.get("rawOutput") is not None:
+            self.result = told["rawOutput"]
+        if paths := tuple(path for place in members(told.get("locations")) if (path := text(place.get("path"), 4096))):
+            self.paths = paths
+        content = members(told.get("content"))
+        if diffs := tuple(part for part in content if part.get("type") == "diff"):
+            self.diffs = diffs
+        if said := "".join(text(member(part, "content", "text")) for part in content if part.get("type") == "content"):
+            self.said = text(said)
+
+    @property
+    def command(self) -> str:
+        """The command that it runs, if it says so."""
+        command = self.asked.get("command", self.asked.get("cmd"))
+        if isinstance(command, list) and command and all(isinstance(part, str) for part in command):
+            return text(shlex.join(command))
+        return text(command)
+
+    @property
+    def changes_files(self) -> bool:
+        """Whether it changes files."""
+        return self.kind in CHANGES or bool(self.diffs)
+
+    # ------------------------------------------------------------------------------------------------------------ events
+
+    def progress(self) -> Events:
+        """Return the events that what was learnt last stands for."""
+        if self.over:
+            return ()
+        self.over = self.status in ENDED
+        if self.kind == "execute":
+            return self._command_events()
+        if not self.over:
+            return ()
+        return self._changed() if self.changes_files else (self._called(),)
+
+    def cut(self) -> Events:
+        """Return what ends a command that was never heard of again."""
+        if not self.begun or self.over:
+            return ()
+        self.over = True
+        return (CommandFinished(item=self.item, command=self.command or self.title, output=self._output(), exit_code=None),)
+
+    def _command_events(self) -> Events:
+        events: list[ProviderEvent] = []
+        if not self.begun and (self.command or self.status not in ("", "pending")):
+            self.begun = True
+            cwd = text(self.asked.get("cwd"), 4096) or (self.paths[0] if self.paths else "")
+            events.append(CommandStarted(item=self.item, command=self.command or self.title, cwd=cwd))
+        if not self.over:
+            if len(self.said) > len(self.shown) and self.said.startswith(self.shown):
+                events.append(CommandOutput(item=self.item, text=self.said[len(self.shown) :]))
+                self.shown = self.said
+            return tuple(events)
+        code = next((found for path in _EXIT_CODES if (found := _code(member(self.result, *path))) is not None), None)
+        done = CommandFinished(item=self.item, command=self.command or self.title, output=self._output(), exit_code=code)
+        return (*events, done)
+
+    def _output(self) -> str:
+        plain = next((found for name in _OUTPUTS if (found := text(member(self.result, name)))), "")
+        return plain or self.said or as_json(self.result)
+
+    def _changed(self) -> Events:
+        if self.status == "failed":
+            return (Notice(level="warning", text=f"A change was not made: {self.title or self.kind}"),)
+        if changes := tuple(self._change(diff) for diff in self.diffs):
+            return changes
+        if not self.paths:
+            return (self._called(),)
+        change: Change = "delete" if self.kind == "delete" else "update"
+        return tuple(FileChanged(item=self.item, path=path, change=change, diff="") for path in self.paths)
+
+    def _change(self, diff: Update) -> FileChanged:
+        old, new = diff.get("oldText"), diff.get("newText")
+        return FileChanged(
+            item=self.item,
+            path=text(diff.get("path"), 4096),
+            change=change_of(self.kind, old, new),
+            diff=diff_of(text(old), text(new)),
+        )
+
+    def _called(self) -> ToolCall:
+        result = self.said or as_json(self.result)
+        return ToolCall(
+            item=self.item,
+            name=self.title or self.kind,
+            arguments=as_json(dict(self.asked)),
+            result=result,
+            ok=self.status == "completed",
+        )
+
+    # ---------------------------------------------------------------------------------------------------------- question
+
+    def question(self, request: str) -> ApprovalRequested:
+        """Return the question whether it may be done. What cannot be said whole is something that no rule covers."""
+        if self.kind == "execute" and self.command and len(self.command) < _WHOLE:
+            cwd = text(self.asked.get("cwd"), 4096)
+            return self._asked(request, "command", self.command, f"in {cwd}" if cwd else "")
+        if self.changes_files:
+            lines = [f"{change_of(self.kind, diff.get('oldText'), diff.get('newText'))} {diff.get('path')}" for diff in self.diffs]
+            lines = lines or [f"{'delete' if self.kind == 'delete' else 'update'} {path}" for path in self.paths]
+            detail = "\n".join(lines)
+            if lines and self.kind != "move" and len(detail) < _WHOLE:
+                shown = (f"{line}\n{self._change(diff).diff}" for line, diff in zip(lines, self.diffs, strict=False))
+                return self._asked(request, "file-change", detail, text("\n".join(shown)))
+        return self._asked(request, "other", f"{self.title or self.kind}\n{as_json(dict(self.asked))}".strip(), "")
+
+    def _asked(self, request: str, subject: Subject, detail: str, preview: str) -> ApprovalRequested:
+        return ApprovalRequested(item=self.item, subject=subject, detail=text(detail), request=request, preview=preview)
+
+
+_WHOLE = 1 << 19
+"""Characters of what a rule compares; longer is not a command or a change any more, but something else."""
+_OUTPUTS = ("output", "aggregated_output", "stdout")
+_EXIT_CODES = (("exitCode",), ("exit_code",), ("metadata", "exit"), ("exit",))
+"""Where agents say what a command printed and how it ended: the protocol has no place for either, only for what people look at."""
+
+
+def _code(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def call_id(told: Update) -> str:
+    """Return the id of the call that an update or a question is about."""
+    return identifier(told.get("toolCallId"))

@@ -1,0 +1,36 @@
+"""The runtime of an agent as a context: whatever was started in it is gone when it is left."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from jam_acp.profile import Profile
+from jam_acp.runtime import AcpRuntime
+from jamcore.api import GuestLauncher, ProviderRuntime, RuntimeRequest
+
+
+@asynccontextmanager
+async def open_acp(profile: Profile, request: RuntimeRequest, launcher: GuestLauncher) -> AsyncIterator[ProviderRuntime]:
+    """Serve sessions of the profile's agent for the length of the block.
+
+    Raises:
+        SandboxGoneError, ExecRefusedError: The program could not be started.
+        ProviderRefusedError, ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: It did not come up.
+    """
+    failed: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        runtime = AcpRuntime(profile, request, launcher, tasks)
+        try:
+            await runtime.begin()
+            yield runtime
+        except Exception as error:  # noqa: BLE001 - raised again below, as it is and not in a group
+            failed = error
+        finally:
+            with anyio.CancelScope(shield=True):
+                await runtime.close()
+            tasks.cancel_scope.cancel()
+    if failed is not None:
+        raise failed

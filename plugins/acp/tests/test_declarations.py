@@ -1,0 +1,227 @@
+"""What the plugins declare without a program: cells, versions, failures, configuration, placement, credentials."""
+
+from __future__ import annotations
+
+import json
+from pathlib import PurePosixPath
+
+import pytest
+
+from jam_acp.failures import Failure, classify, ended_with, failed_with, is_unknown_session
+from jam_acp.places import Places
+from jam_acp.plugin import AcpPlugin, CursorPlugin, OpenCodePlugin
+from jam_acp.profile import Profile
+from jam_acp.profiles.cursor import CURSOR
+from jam_acp.profiles.opencode import DATABASE, OPENCODE, SECURED, VERSION
+from jam_acp.state import accepts_version
+from jamcore.api import (
+    DEDICATED_MANAGED_CELLS,
+    FULL_CELLS,
+    Ability,
+    CaptureKind,
+    Cell,
+    CredentialView,
+    PlacementRequest,
+    PlanContext,
+    RemoteError,
+    TurnEnded,
+    TurnOutcome,
+)
+
+pytestmark = pytest.mark.unprivileged
+
+PLUGINS: dict[str, AcpPlugin] = {"opencode": OpenCodePlugin(), "cursor": CursorPlugin()}
+PLACES = Places("/jam/tools/x", "/jam/state/x", "/home/agent", "http://127.0.0.1:8790", cwd="/jam/work/s1", model="some/model")
+
+
+@pytest.mark.guarantee("CAP-3", "CAP-8")
+def test_opencode_has_three_cells_and_cursor_seven() -> None:
+    """OpenCode is always dedicated and configured by Jam; Cursor may share a host."""
+    assert OpenCodePlugin().jam_describe_provider().cells == DEDICATED_MANAGED_CELLS
+    assert len(DEDICATED_MANAGED_CELLS) == 3
+    assert CursorPlugin().jam_describe_provider().cells == FULL_CELLS
+    assert len(FULL_CELLS) == 7
+
+
+@pytest.mark.guarantee("PLAN-5")
+@pytest.mark.parametrize("name", PLUGINS)
+def test_the_contribution_is_the_same_for_every_cell(name: str) -> None:
+    """No cell panics and none differs: where the files come from is not the provider's business."""
+    plugin = PLUGINS[name]
+    answers = {
+        plugin.jam_contribute_plan(context).canonical_json()
+        for cell in plugin.jam_describe_provider().cells
+        for abilities in (frozenset[Ability](), frozenset(Ability))
+        for context in [context_of(cell, abilities)]
+    }
+    assert len(answers) == 1
+
+
+def context_of(cell: Cell, abilities: frozenset[Ability]) -> PlanContext:
+    """Return what the core tells a plugin."""
+    return PlanContext(
+        cell=cell,
+        state_root=PLACES.state_root,
+        tools_root=PLACES.tools_root,
+        home=PLACES.home,
+        relay_url=PLACES.relay_url,
+        abilities=abilities,
+    )
+
+
+@pytest.mark.parametrize(
+    ("captured", "current", "accepted"),
+    [
+        (VERSION, VERSION, True),
+        ("1.18.30", VERSION, True),
+        (VERSION, "1.18.40", True),
+        ("1.18.34", VERSION, False),
+        ("1.17.33", VERSION, False),
+        ("1.19.0", VERSION, False),
+        ("2.18.33", VERSION, False),
+        ("1.18.33-beta.1", VERSION, False),
+        ("1.18.33-beta.1", "1.18.33-beta.1", True),
+        ("", VERSION, False),
+        ("", "", False),
+        ("nonsense", VERSION, False),
+    ],
+)
+@pytest.mark.guarantee("CONT-7")
+def test_which_version_may_resume_which(captured: str, current: str, *, accepted: bool) -> None:
+    """The same, or an older patch of the same release; never something newer, never a guess."""
+    assert accepts_version(OPENCODE, captured, current) is accepted
+
+
+@pytest.mark.guarantee("CONT-7")
+def test_a_profile_may_accept_the_same_version_alone_and_what_was_measured() -> None:
+    """Cursor's versions are dates: nothing follows from them. A measurement holds for the pinned program, not for any other."""
+    assert accepts_version(CURSOR, "2026.08.31", "2026.08.31")
+    assert not accepts_version(CURSOR, "2026.08.30", "2026.08.31")
+    measured = OPENCODE.model_copy(update={"resumes": ("1.17.0",)})
+    assert accepts_version(measured, "1.17.0", VERSION)
+    assert not accepts_version(measured, "1.17.0", "1.18.40")
+
+
+# ---------------------------------------------------------------------------------------------------------------- OpenCode
+
+
+def environment(places: Places = PLACES) -> dict[str, str]:
+    """Return what OpenCode's process gets."""
+    return {name: places.fill(value) for name, value in OPENCODE.environment}
+
+
+def test_requests_go_to_the_relay_and_nothing_else_is_contacted() -> None:
+    """The model's name and the endpoint are in its configuration, which no file can change; what would ask other hosts is off."""
+    settings = json.loads(environment()["OPENCODE_CONFIG_CONTENT"])
+    provider = settings["provider"]["jam"]
+    assert provider["options"] == {"baseURL": "http://127.0.0.1:8790/v1", "apiKey": "proxy-managed"}
+    assert list(provider["models"]) == ["some/model"]
+    assert settings["model"] == settings["small_model"] == "jam/some/model"
+    assert settings["enabled_providers"] == ["jam"]
+    assert settings["instructions"] == ["/jam/work/s1/AGENTS.md"]
+    assert (settings["autoupdate"], settings["share"]) == (False, "disabled")
+    assert {"OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_PROJECT_CONFIG", "OPENCODE_PURE"} <= set(environment())
+
+
+def test_no_model_and_no_directory_can_end_the_configuration() -> None:
+    """They come from people, and stand inside JSON."""
+    odd = Places("", "", "", "", cwd='/w/"], "x": ["', model='m"}, "evil": {"')
+    settings = json.loads(environment(odd)["OPENCODE_CONFIG_CONTENT"])
+    assert list(settings["provider"]["jam"]["models"]) == ['m"}, "evil": {"']
+    assert settings["instructions"] == ['/w/"], "x": ["/AGENTS.md']
+
+
+def test_the_database_is_declared_where_it_lies() -> None:
+    """Below the guest's home, and its directory is made before the start; no bytes of a database are in the state root."""
+    assert OPENCODE.capture is not None
+    [entry] = OPENCODE.capture.entries
+    assert entry.kind is CaptureKind.DATABASE
+    assert environment()["OPENCODE_DB"] == f"/home/agent/{DATABASE}"
+    assert PurePosixPath(DATABASE).match(entry.pattern)
+    assert DATABASE.startswith(f"{OPENCODE.guest_directories[0]}/")
+
+
+def test_the_side_server_gets_a_password_that_nobody_else_knows() -> None:
+    """It is made in the guest by the shell that becomes the program; no text of the profile is one."""
+    assert OPENCODE.argv[:4] == ("/bin/sh", "-c", SECURED, "sh")
+    assert 'export OPENCODE_SERVER_PASSWORD="$word" && exec "$@"' in SECURED
+    assert "OPENCODE_SERVER_PASSWORD" not in environment()
+
+
+def test_files_that_an_agent_can_write_are_written_anew() -> None:
+    """Its own configuration is emptied before each start, and it takes its plugin library for installed."""
+    files = {file.path: file.content for file in OPENCODE.prepared}
+    for name in ("opencode.json", "opencode.jsonc", "config.json"):
+        assert json.loads(files[f"config/opencode/{name}"]) == {}
+    lock = json.loads(files["config/opencode/package-lock.json"])
+    assert lock["packages"][""]["dependencies"] == {"@opencode-ai/plugin": VERSION}
+    assert "config/opencode/node_modules/.jam" in files
+
+
+def test_the_pin_is_whole() -> None:
+    """The version has a digest for each platform, and the program is among the executables."""
+    spec = OPENCODE.toolchain
+    assert spec is not None
+    assert spec.program in spec.executables
+    assert spec.platforms() == ("linux-x86_64",)
+
+
+# -------------------------------------------------------------------------------------------------------------- both, failures
+
+
+@pytest.mark.guarantee("ENV-3")
+@pytest.mark.anyio
+async def test_readiness_is_about_the_key_alone() -> None:
+    """A missing key is a reason and a hint; the plugin never sees its text. OpenCode's endpoint is a person's, and so is its key."""
+    missing = CredentialView(present=False, source="")
+    report = await CursorPlugin().jam_check_credentials(missing)
+    assert not report.ready
+    assert "CURSOR_API_KEY" in report.hint
+    assert (await CursorPlugin().jam_check_credentials(CredentialView(present=True, source="environment"))).ready
+    assert (await OpenCodePlugin().jam_check_credentials(missing)).ready
+
+
+@pytest.mark.guarantee("SHARE-5")
+def test_each_session_has_a_process_of_its_own() -> None:
+    """Also beside others on a Shared host, which takes a bounded number."""
+    plugin = CursorPlugin()
+    assert not plugin.jam_describe_provider().threads_share_process
+    first = plugin.jam_place_session(PlacementRequest(seats=CURSOR.seats - 1))
+    assert (first.accepted, first.own_process) == (True, True)
+    full = plugin.jam_place_session(PlacementRequest(seats=CURSOR.seats))
+    assert not full.accepted
+    assert full.reason
+
+
+ERRORS: dict[str, tuple[RemoteError, Profile, Failure]] = {
+    "a login": (RemoteError(-32000, "Authentication required"), CURSOR, Failure.UNAUTHORISED),
+    "not found": (RemoteError(-32002, "Resource not found"), CURSOR, Failure.NOT_FOUND),
+    "not found, with data": (RemoteError(-32002, "no", {"sessionId": "s"}), OPENCODE, Failure.NOT_FOUND),
+    "OpenCode's other way": (RemoteError(-32603, "Internal error", {"service": "session"}), OPENCODE, Failure.NOT_FOUND),
+    "OpenCode's third way": (RemoteError(-32602, "Invalid params: session not found: x"), OPENCODE, Failure.NOT_FOUND),
+    "not OpenCode": (RemoteError(-32603, "Internal error", {"service": "session"}), CURSOR, Failure.OTHER),
+    "a model's error": (RemoteError(-32603, "no", {"service": "session", "errorName": "APIError"}), OPENCODE, Failure.HTTP),
+    "full": (
+        RemoteError(-32603, "no", {"service": "session", "errorName": "ContextOverflowError"}),
+        OPENCODE,
+        Failure.CONTEXT_FULL,
+    ),
+    "a bad parameter": (RemoteError(-32602, "model not found: x"), OPENCODE, Failure.BAD_REQUEST),
+    "unknown": (RemoteError(-1, "who knows"), OPENCODE, Failure.OTHER),
+    "odd data": (RemoteError(-32603, "no", [1]), OPENCODE, Failure.OTHER),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_has_one_code(name: str) -> None:
+    """Codes alone say too little: an unknown session has several forms, and its code others' meanings."""
+    error, profile, code = ERRORS[name]
+    assert classify(error, profile) is code
+    assert is_unknown_session(error, profile) is (code is Failure.NOT_FOUND)
+
+
+def test_words_that_an_agent_hides_in_its_data_are_shown() -> None:
+    """Once."""
+    end = failed_with(RemoteError(-32603, "Internal error", {"details": "No previous sessions found"}), CURSOR)
+    assert (end.outcome, end.detail) == (TurnOutcome.FAILED, "Internal error: No previous sessions found")
+    assert ended_with("end_turn") == TurnEnded(outcome=TurnOutcome.COMPLETED)
