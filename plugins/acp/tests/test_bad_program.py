@@ -492,20 +492,6 @@ async def test_a_person_is_told_of_silence(fake: Fake, monkeypatch: pytest.Monke
     assert seen[-1] == TurnEnded(outcome=TurnOutcome.INTERRUPTED)
 
 
-async def test_a_program_that_does_not_end_with_its_input_is_asked_to(fake: Fake, guest: LocalGuest, tmp_path: Path) -> None:
-    """Some agents go on after their input was closed; they can still put their things in order."""
-    said = tmp_path / "ended"
-    handler = (
-        "import signal\n"
-        f"signal.signal(15, lambda *_: (open({str(said)!r}, 'w').write('in order'), os._exit(0)))\n"
-        'result({"protocolVersion": 1, "agentCapabilities": CAPABLE, "agentInfo": {"version": "1.2.3"}})\n'
-        "while True: time.sleep(1)"
-    )
-    async with fake(initialize=handler):
-        pass
-    assert said.read_text() == "in order"
-
-
 async def test_what_is_said_of_other_sessions_and_in_other_words_is_nobodys(fake: Fake) -> None:
     """Another session's text, unknown kinds and unknown notifications change nothing."""
     stray = (

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from signal import SIGTERM
 from typing import Any, Protocol
 
 import anyio
@@ -17,7 +15,6 @@ from jam_acp.profile import Authentication, Profile
 from jam_acp.reading import member, text
 from jamcore.api import (
     GuestLauncher,
-    GuestProcess,
     JamError,
     LineClient,
     ProviderProtocolError,
@@ -171,22 +168,18 @@ class Agent:
                     try:
                         await self._introduce()
                         task_status.started()
-                        await self.leaving.wait()
+                        # Whoever runs a turn is cancelled together with this, and has to end the turn first.
+                        with anyio.CancelScope(shield=True):
+                            await self.leaving.wait()
                     finally:
                         with anyio.CancelScope(shield=True):
-                            await self._end(process, request.shutdown_s)
+                            # No signal: it would end the agent before its commands, which then belong to nobody.
+                            await self.client.finish(request.shutdown_s)
             finally:
                 with anyio.CancelScope(shield=True):
                     await process.aclose()
         finally:
             self.gone.set()
-
-    async def _end(self, process: GuestProcess, limit_s: float) -> None:
-        """Close the agent's input, which ends most of them at once, and ask those that it does not end."""
-        if not await self.client.finish(limit_s / 2):
-            with suppress(JamError):
-                await process.signal(SIGTERM)
-            await self.client.finish(limit_s / 2)
 
     async def _introduce(self) -> None:
         try:

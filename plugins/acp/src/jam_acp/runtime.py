@@ -152,7 +152,7 @@ class AcpRuntime:
         try:
             for kept in _said_before(session):
                 await turn.take(kept)
-            self._tasks.start_soon(self._prompt, session, turn, text)
+            self._tasks.start_soon(self._prompt_to_the_end, session, turn, text)
             self._tasks.start_soon(self._watch, session, turn)
             yield turn
         finally:
@@ -193,6 +193,11 @@ class AcpRuntime:
         # A second prompt is queued into the running turn by some agents, and both are then answered as one.
         problem = "the session is not loaded" if session is None else "a turn is running in this session"
         raise ProviderRefusedError(provider=self._profile.name, request="session/prompt", detail=problem)
+
+    async def _prompt_to_the_end(self, session: Session, turn: TurnStream, words: str) -> None:
+        """Hear the end of a turn also when its owner is cancelled and interrupts it. It ends with the process at the latest."""
+        with anyio.CancelScope(shield=True):
+            await self._prompt(session, turn, words)
 
     async def _prompt(self, session: Session, turn: TurnStream, words: str) -> None:
         """Send a person's text and wait for the answer, which is the end mark. Runs whoever reads the events, or does not."""
