@@ -93,9 +93,11 @@ class LocalGuest:
 
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self.home, self.work, self.state = root / "home", root / "work", root / "state"
+        self._temporary = root / "tmp"
+        """What a program leaves there goes with the test, as in a sandbox it goes with the sandbox."""
         self.processes: list[LocalProcess] = []
         self._environment = dict(environment)
-        for directory in (self.home, self.work, self.state):
+        for directory in (self.home, self.work, self.state, self._temporary):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def runtime_request(self, tools: Path, relay_url: str, expected_version: str | None = None) -> RuntimeRequest:
@@ -131,7 +133,8 @@ class LocalGuest:
         return (None if done.timed_out or done.returncode < 0 else done.returncode), done.stdout[:limit]
 
     def _all(self, environment: tuple[tuple[str, str], ...]) -> dict[str, str]:
-        return {"PATH": PATH, "HOME": str(self.home), "LANG": "C.UTF-8", **self._environment, **dict(environment)}
+        places = {"HOME": str(self.home), "TMPDIR": str(self._temporary)}
+        return {"PATH": PATH, **places, "LANG": "C.UTF-8", **self._environment, **dict(environment)}
 
 
 @asynccontextmanager
