@@ -97,6 +97,7 @@ from jamcore.plugins.framing import HeaderFraming, LineFraming
 from jamcore.plugins.hookspecs import hookimpl
 from jamcore.plugins.jsonrpc import LineClient, RemoteError
 from jamcore.plugins.runtime import GuestLauncher, ProviderRuntime
+from jamcore.system.tasks import owned_tasks
 
 __all__ = [
     "API_VERSION",
@@ -199,6 +200,7 @@ __all__ = [
     "WheelFile",
     "WorkspaceSource",
     "hookimpl",
+    "owned_tasks",
     "provider_identity",
     "require_held",
 ]

@@ -15,7 +15,6 @@ from jam_claude_code.opening import running
 from jam_claude_code.pins import PROGRAM_VERSION, VERSION
 from jam_claude_code.plan import thread_directory
 from jam_claude_code.protocol import is_identity, nonsense, refused
-from jam_claude_code.tasks import owned_tasks
 from jam_claude_code.thread import Thread
 from jam_claude_code.transcript import Remembered, remembered
 from jamcore.api import (
@@ -27,6 +26,7 @@ from jamcore.api import (
     RuntimeRequest,
     ThreadRequest,
     ThreadState,
+    owned_tasks,
 )
 
 PROBE_S = 30.0
@@ -139,6 +139,7 @@ async def open_claude_code(request: RuntimeRequest, launcher: GuestLauncher) -> 
         raise refused("version", what)
     async with owned_tasks() as tasks:
         yield ClaudeCodeRuntime(request, launcher, version, tasks)
+        tasks.cancel_scope.cancel()
 
 
 async def _probe(request: RuntimeRequest, launcher: GuestLauncher) -> str:
