@@ -194,7 +194,7 @@ async def test_a_thread_that_never_asks_does_not(guest: LocalGuest, open_runtime
     async with ResponsesServer(script) as model, open_runtime(guest, model) as runtime:
         thread = provider_identity((await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))).identity)
         events = await collected(runtime, thread, DENY)
-    assert not any(isinstance(event, ApprovalRequested | Notice) for event in events)
+    assert [event for event in events if isinstance(event, ApprovalRequested | Notice)] == []
     assert (guest.work / "made.txt").exists()
     assert beside.exists()
 

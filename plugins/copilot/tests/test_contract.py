@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jam_copilot import events, failures
-from jam_copilot.config import session_settings
+from jam_copilot.config import EVERYTHING, session_settings
 from jam_copilot.history import KINDS
 from jam_copilot.pins import SCHEMAS, TOOLCHAIN, VERSION
 from jam_copilot.protocol import UNLISTED, Ask, Told
@@ -85,7 +85,7 @@ def test_requests_and_their_parameters_exist(methods: Mapping[str, Schema]) -> N
         Ask.ABORT: {"sessionId"},
         Ask.READ_EVENTS: {"sessionId", "types", "max", "cursor", "direction"},
         Ask.ANSWER: {"sessionId", "requestId", "result"},
-        Ask.APPROVE_ALL: {"sessionId", "enabled"},
+        Ask.PERMIT: {"sessionId", *EVERYTHING},
         Ask.LIST_TASKS: {"sessionId"},
         Ask.CANCEL_TASK: {"sessionId", "id"},
         Ask.SAVE: {"sessionId"},

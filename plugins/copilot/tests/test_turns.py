@@ -40,6 +40,11 @@ OpenRuntime = Callable[[LocalGuest, ResponsesServer], AbstractAsyncContextManage
 MakeGuest = Callable[[str], Awaitable[LocalGuest]]
 MODEL = "mock-model"
 LIMIT_S = 30.0
+SAID = (
+    "Shell execution cancelled during synchronous wait",
+    "The execution of this tool, or a previous tool was interrupted.",
+)
+"""What Copilot says of an interrupted command: the one where it was waiting for it already, the other where it was not yet."""
 
 
 def shell(call_id: str, command: str, match: Match, **more: JsonValue) -> Rule:
@@ -203,7 +208,7 @@ async def test_leaving_a_turn_early_interrupts_it(guest: LocalGuest, open_runtim
         assert settle(sleeping) == ()  # killed: the machine decides when it is gone
         assert (await run_turn(runtime, identity, "second"))[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
         [output] = [item for item in conversation(model.model_requests[-1].body) if isinstance(item, ToolOutput)]
-        assert output.output == "Shell execution cancelled during synchronous wait"
+        assert output.output in SAID
 
 
 async def test_cancellation_in_a_turn_interrupts_it(guest: LocalGuest, open_runtime: OpenRuntime) -> None:

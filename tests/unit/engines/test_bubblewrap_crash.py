@@ -72,8 +72,8 @@ async def run(engine: BubblewrapEngine, name: str, *argv: str) -> tuple[int | No
     return ran.status.code, ran.text
 
 
-def sleepers(processes: frozenset[Process]) -> set[str]:
-    return {process.command for process in processes if process.command.startswith("sleep 60")}
+def sleepers(processes: frozenset[Process]) -> frozenset[Process]:
+    return frozenset(process for process in processes if process.command.startswith("sleep 60"))
 
 
 @pytest.mark.crash
@@ -90,7 +90,7 @@ async def test_a_killed_daemon_takes_every_process_with_it(tmp_path: Path) -> No
             os.close(write)
             with anyio.fail_after(30):
                 assert await reader.receive() == b"ready"
-            await eventually(lambda: len(sleepers(descendants(daemon.pid))) == 3)
+            await eventually(lambda: len(sleepers(descendants(daemon.pid))) == 3 * len(NAMES))
             below = descendants(daemon.pid)
             assert len(below) >= 2 * 8
             daemon.signal(signal.SIGKILL)

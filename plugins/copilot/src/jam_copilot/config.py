@@ -56,6 +56,11 @@ _SETTINGS: Mapping[str, object] = MappingProxyType(
     }
 )
 
+EVERYTHING: Mapping[str, object] = MappingProxyType(
+    {"approveAllToolPermissionRequests": True, "approveAllReadPermissionRequests": True, "paths": {"unrestricted": True}}
+)
+"""What nobody is asked about where a thread never asks. Without the last, files beside the workspace are still asked about."""
+
 
 def arguments(request: RuntimeRequest) -> tuple[str, ...]:
     """Return the whole command line of the program in the guest."""

@@ -31,7 +31,7 @@ class Ask(StrEnum):
     ABORT = "session.abort"
     READ_EVENTS = "session.eventLog.read"
     ANSWER = "session.permissions.handlePendingPermissionRequest"
-    APPROVE_ALL = "session.permissions.setApproveAll"
+    PERMIT = "session.permissions.configure"
     LIST_TASKS = "session.tasks.list"
     CANCEL_TASK = "session.tasks.cancel"
     SAVE = "sessions.save"

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from jam_copilot.config import approves_all, session_settings
+from jam_copilot.config import EVERYTHING, approves_all, session_settings
 from jam_copilot.description import NAME
 from jam_copilot.events import Translator
 from jam_copilot.history import Remembered, remembered
@@ -153,7 +153,7 @@ class CopilotRuntime:
     async def _load(self, identity: str, request: ThreadRequest) -> None:
         allowed = approves_all(request)
         if allowed:
-            await self._ask(Ask.APPROVE_ALL, {"sessionId": identity, "enabled": True})
+            await self._ask(Ask.PERMIT, {"sessionId": identity, **EVERYTHING})
         self._threads[identity] = Thread(identity, request.cwd, not allowed, Translator(request.cwd))
 
     def _settings(self, request: ThreadRequest) -> dict[str, object]:
