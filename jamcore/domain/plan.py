@@ -124,8 +124,9 @@ class GuestPaths(StrEnum):
 class ModelEndpoint(Record):
     """The only address a guest reaches: requests to the relay go to this origin and to these paths (SEC-4).
 
-    ``origin`` is ``scheme://host[:port]``; ``paths`` are exact ``METHOD /path`` pairs. ``credential`` names a secret of the daemon
-    that the relay adds outside the guest; ``None`` adds nothing. The secret's value is in no plan.
+    ``origin`` is ``scheme://host[:port]``; ``paths`` are exact ``METHOD /path`` pairs, each with its exact query where it has one.
+    ``credential`` names a secret of the daemon that the relay adds outside the guest; ``None`` adds nothing. The secret's value is in
+    no plan.
     """
 
     origin: str
@@ -207,7 +208,8 @@ class PlanContribution(Record):
     """The provider's part of a plan (PLAN-5): never a name, an owner or a host path.
 
     ``state_subdirectories`` are made below the provider's state root before the sandbox exists (PREP-3).
-    ``guest_directories`` are made on the guest disk, below the home. ``endpoint_paths`` are the ``METHOD /path`` pairs the provider uses.
+    ``guest_directories`` are made on the guest disk, below the home. ``endpoint_paths`` are the ``METHOD /path`` pairs
+    the provider uses; one that always asks with a query names that too: ``POST /v1/messages?beta=true``.
     """
 
     agent_image: str

@@ -17,7 +17,8 @@ from jamcore.domain.ownership import GUEST_MARKER
 from jamcore.domain.plan import GUEST_HOME, RELAY_PORT, STATE_ROOT, TOOLS_ROOT, PlanContext, PlanContribution, guest_path
 from jamcore.domain.providers import Preparation, ProviderDescription, ToolchainSpec, UnpackStep
 
-_ENDPOINT = re.compile(r"(GET|POST|PUT|PATCH|DELETE|HEAD) (/[A-Za-z0-9._~:@!$&'()*+,;=-]+)+\Z")
+_PARAMETER = r"[A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*"
+_ENDPOINT = re.compile(rf"(GET|POST|PUT|PATCH|DELETE|HEAD) (/[A-Za-z0-9._~:@!$&'()*+,;=-]+)+(\?{_PARAMETER}(&{_PARAMETER})*)?\Z")
 _ORIGIN = re.compile(r"(https?)://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(:[0-9]{1,5})?\Z")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
@@ -73,8 +74,9 @@ def origin_problem(origin: str, *, credential: bool) -> str | None:
 
 
 def endpoint_path_ok(pair: str) -> bool:
-    """Whether ``pair`` is ``METHOD /path``: an exact path without a query, an escape or ``..``."""
-    return bool(_ENDPOINT.match(pair)) and not set(pair.partition(" ")[2].split("/")) & {".", ".."}
+    """Whether ``pair`` is ``METHOD /path`` or ``METHOD /path?name=value&…``: exact, without an escape or ``..``."""
+    path = pair.partition(" ")[2].partition("?")[0]
+    return bool(_ENDPOINT.match(pair)) and not set(path.split("/")) & {".", ".."}
 
 
 def description_problems(name: str, description: ProviderDescription) -> tuple[str, ...]:

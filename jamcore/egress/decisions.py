@@ -49,7 +49,7 @@ STATUS: Mapping[Refused, int] = MappingProxyType(
 WORDS: Mapping[Refused, str] = MappingProxyType(
     {
         Refused.PATH: "This sandbox may only send the requests that its plan names.",
-        Refused.QUERY: "This sandbox may not add a query to its requests.",
+        Refused.QUERY: "This sandbox may send this request only with the query that its plan names, or with none.",
         Refused.UPGRADE: "This sandbox may not change the protocol of its connection.",
         Refused.BUSY: "Too many requests of this sandbox are open; try again when one has ended.",
         Refused.REQUEST_TOO_LARGE: "The request is larger than Jam lets through.",

@@ -19,7 +19,7 @@ from jamcore.egress.relay import Relay, RelayCredential, RelayLimits
 
 SECRET = "sk-live-0123456789abcdefghijklmnop"  # noqa: S105 - opens nothing
 CREDENTIAL = RelayCredential(header="authorization", value=f"Bearer {SECRET}")
-PATHS = ("GET /v1/models", "POST /v1/responses")
+PATHS = ("GET /v1/models", "POST /v1/messages?beta=true&v=2", "POST /v1/responses")
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 

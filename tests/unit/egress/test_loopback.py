@@ -95,11 +95,22 @@ def test_the_kernels_table_is_asked_for_exactly_this_connection(tmp_path: Path) 
         assert ours.fileno() >= 0
 
 
-@pytest.mark.parametrize(("target", "status"), [("/word/v1/responses", 200), ("/v1/responses", 404), ("/worD/v1/responses", 404)])
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("/word/v1/responses", 200),
+        ("/v1/responses", 404),
+        ("/worD/v1/responses", 404),
+        ("/word/v1/messages?beta=true&v=2", 200),
+        ("/word/v1/messages?beta=true", 404),
+        ("/v1/messages?beta=true&v=2", 404),
+        ("/v1/messages?beta=true&v=2&/word/v1/messages?beta=true&v=2", 404),
+    ],
+)
 async def test_the_relay_wants_the_word_and_passes_it_on_to_nobody(target: str, status: int) -> None:
-    """Neither upstream nor a log learns it."""
+    """Neither upstream nor a log learns it; also before a listed query, which stays exact behind it."""
     async with rig(prefix="/word") as r:
         answered, _, _ = await (await r.guest()).ask(post(target=target))
         assert answered == status
-        assert all(path == "/v1/responses" for _, path, _, _ in r.upstream.requests)
+        assert all(path in ("/v1/responses", "/v1/messages?beta=true&v=2") for _, path, _, _ in r.upstream.requests)
     assert all("word" not in decision.path.lower() for decision in r.decisions)

@@ -87,13 +87,56 @@ async def test_any_other_method_or_target_is_refused(method: str, target: str) -
 
 
 @pytest.mark.guarantee("SEC-4")
-async def test_a_query_is_refused() -> None:
-    """Only what is listed, and no list holds a query."""
+@pytest.mark.parametrize("query", ["?limit=1", "?", "?beta=true&v=2"])
+async def test_a_query_is_refused_where_the_list_has_none(query: str) -> None:
+    """Also one that the list has for another path, and an empty one."""
     async with rig() as r:
-        for target in ("/v1/models?limit=1", "/v1/models?"):
-            status, _, body = await (await r.guest()).ask(post(b"", method="GET", target=target))
-            assert (status, code_of(body)) == ((404, "relay_query_refused") if target.endswith("1") else (status, code_of(body)))
-        assert [call for call in r.upstream.requests if "?" in call[1]] == []
+        status, _, body = await (await r.guest()).ask(post(b"", method="GET", target=f"/v1/models{query}"))
+        assert (status, code_of(body)) == (404, Refused.QUERY)
+        assert r.upstream.requests == []
+
+
+@pytest.mark.guarantee("SEC-4")
+async def test_a_listed_query_arrives_as_it_was_sent() -> None:
+    """Some programs ask with one always; it is a part of the pair. The decision says it too."""
+    async with rig() as r:
+        status, _, _ = await (await r.guest()).ask(post(target="/v1/messages?beta=true&v=2"))
+        assert (status, [call[:2] for call in r.upstream.requests]) == (200, [("POST", "/v1/messages?beta=true&v=2")])
+    assert [(decision.path, decision.allowed) for decision in r.decisions] == [("/v1/messages?beta=true&v=2", True)]
+
+
+@pytest.mark.guarantee("SEC-4")
+@pytest.mark.parametrize(
+    ("method", "target", "reason"),
+    [
+        ("POST", "/v1/messages", Refused.QUERY),
+        ("POST", "/v1/messages?", Refused.QUERY),
+        ("POST", "/v1/messages?v=2&beta=true", Refused.QUERY),
+        ("POST", "/v1/messages?beta=true", Refused.QUERY),
+        ("POST", "/v1/messages?beta=true&v=2&more=1", Refused.QUERY),
+        ("POST", "/v1/messages?beta=true&beta=true&v=2", Refused.QUERY),
+        ("POST", "/v1/messages?beta=true&v=2&", Refused.QUERY),
+        ("POST", "/v1/messages?beta=true;v=2", Refused.QUERY),
+        ("POST", "/v1/messages?bet%61=true&v=2", Refused.QUERY),
+        ("POST", "/v1/messages?Beta=true&v=2", Refused.QUERY),
+        ("POST", "/v1/messages?beta=true&v=2?", Refused.QUERY),
+        ("POST", "/v1/messages?beta=true&v=2#x", Refused.QUERY),
+        ("POST", "/v1/messages#?beta=true&v=2", Refused.PATH),
+        ("POST", "/v1/messages%3Fbeta=true&v=2", Refused.PATH),
+        ("POST", "/v1/messages/?beta=true&v=2", Refused.PATH),
+        ("GET", "/v1/messages?beta=true&v=2", Refused.PATH),
+        ("POST", "http://127.0.0.1/v1/messages?beta=true&v=2", Refused.PATH),
+    ],
+)
+async def test_a_listed_query_is_exact(method: str, target: str, reason: Refused) -> None:
+    """Another order, more, less, an escape or a fragment is another request, and nothing arrives."""
+    async with rig() as r:
+        status, _, body = await (await r.guest()).ask(post(method=method, target=target))
+        assert 400 <= status < 500
+        assert r.upstream.requests == []
+    if r.decisions:
+        assert code_of(body) == reason
+        assert (r.decisions[0].allowed, r.decisions[0].refused) == (False, reason)
 
 
 @pytest.mark.guarantee("SEC-4")
