@@ -13,15 +13,14 @@ import pytest
 
 from jamcore.testing.crash import Lives
 from jamcore.testing.guard_fixtures import leak_guard, no_leaks
+from jamcore.testing.live import ENDPOINT, LIST, SWITCH, BadListError, registered
 from jamcore.testing.needs import Needs, Probe, real_required
 from jamcore.testing.proof import ProofLedger
-
-LIVE_SWITCH = "JAM_LIVE_PHYSICAL_HOST"
 
 _MARKERS = (
     "guarantee(id, ...): this test proves these lines of docs/guarantees.md",
     "needs(name, ...): skipped by name where the machine lacks it; fails instead when JAM_REQUIRE_REAL=1",
-    f"live(opt_in): needs the physical host; runs only with {LIVE_SWITCH}=1 and the variable `opt_in`=1",
+    f"live(opt_in): needs the physical host; runs only with {SWITCH}=1 and the variable `opt_in`=1, and stands in a {LIST}",
     "slow: takes more than a few seconds",
     "unprivileged: is also run as an ordinary user (make test-unprivileged)",
     "crash: kills processes of its own on purpose",
@@ -88,8 +87,18 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say how many guarantees this run proved, and how many skipped tests proved nothing (LIVE-1)."""
+    """Say how many guarantees this run proved, how many skipped tests proved nothing, and which live tests ran (LIVE-1)."""
     ledger = config.stash[_LEDGER]
+    if live := ledger.live():
+        ran = sum(outcome != "skipped" for outcome in live)
+        against = (
+            f" against a stand-in at {origin}, which proves nothing of a real account"
+            if (origin := os.environ.get(ENDPOINT))
+            else ""
+        )
+        terminalreporter.write_line(
+            f"live tests: {ran} ran{against if ran else ''}; {len(live) - ran} skipped, which prove nothing"
+        )
     if ledger.by_guarantee():
         count, skipped = len(ledger.proven()), ledger.skipped()
         terminalreporter.write_line(f"guarantees: {count} proven in this run; {skipped} skipped tests prove nothing")
@@ -120,13 +129,27 @@ def _require(item: pytest.Item, name: str) -> None:
 
 
 def _require_live_switches(item: pytest.Item) -> None:
-    """A live test needs both switches (LIVE-1); it never fails for their absence, whatever else is required."""
+    """A live test is registered and needs both switches (LIVE-1); it never fails for their absence, whatever else is required."""
     for mark in item.iter_markers("live"):
         if len(mark.args) != 1:
             pytest.fail("live takes the name of the test's own opt-in variable", pytrace=False)
-        absent = [name for name in (LIVE_SWITCH, str(mark.args[0])) if os.environ.get(name) != "1"]
+        _require_registered(item, str(mark.args[0]))
+        absent = [name for name in (SWITCH, str(mark.args[0])) if os.environ.get(name) != "1"]
         if absent:
             pytest.skip(f"live: set {' and '.join(f'{name}=1' for name in absent)}")
+
+
+def _require_registered(item: pytest.Item, opt_in: str) -> None:
+    try:
+        entry = registered(item.path, item.nodeid, item.config.rootpath)
+    except BadListError as error:
+        pytest.fail(str(error), pytrace=False)
+    if entry is None:
+        pytest.fail(f"a live test that no {LIST} beside it or above names: add it there", pytrace=False)
+    if entry.opt_in != opt_in:
+        pytest.fail(f"its entry in {LIST} says {entry.opt_in}, its mark {opt_in}", pytrace=False)
+    if opt_in == SWITCH:
+        pytest.fail(f"a live test needs a switch of its own beside {SWITCH}", pytrace=False)
 
 
 __all__ = ["JamHooks", "leak_guard", "lives", "no_leaks"]

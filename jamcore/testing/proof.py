@@ -26,6 +26,7 @@ NOT_CLAIMED = "not claimed: "
 that there is nothing to prove (ENG-5)."""
 
 MARK = "guarantee"
+LIVE = "live"
 _ID = re.compile(r"[A-Z]+-[0-9]+\Z")
 
 
@@ -54,6 +55,7 @@ class ProofLedger:
     def __init__(self) -> None:
         self._ids: dict[str, tuple[str, ...]] = {}
         self._outcomes: dict[str, Outcome] = {}
+        self._live: dict[str, Outcome] = {}
 
     def expect(self, items: Iterable[pytest.Item]) -> None:
         """Note every collected test that carries an id."""
@@ -63,14 +65,10 @@ class ProofLedger:
 
     def record(self, report: pytest.TestReport) -> None:
         """Take one phase's report: a test passed if its call passed and neither set-up nor teardown failed."""
-        if report.nodeid not in self._ids:
-            return
-        if report.failed:
-            self._outcomes[report.nodeid] = "failed"
-        elif report.skipped:
-            self._outcomes.setdefault(report.nodeid, "not claimed" if _is_not_claimed(report) else "skipped")
-        elif report.when == "call":
-            self._outcomes.setdefault(report.nodeid, "passed")
+        if report.nodeid in self._ids:
+            _enter(report, self._outcomes)
+        if LIVE in report.keywords:
+            _enter(report, self._live)
 
     def by_guarantee(self) -> Table:
         """Return ``{id: {test: outcome}}`` of the tests that ran, sorted."""
@@ -87,6 +85,10 @@ class ProofLedger:
     def skipped(self) -> int:
         """Return how many tests with an id were skipped, and so prove nothing."""
         return sum(outcome == "skipped" for outcome in self._outcomes.values())
+
+    def live(self) -> tuple[Outcome, ...]:
+        """Return how each live test of this run ended, whether it carries an id or not."""
+        return tuple(self._live.values())
 
     def write(self, path: Path) -> None:
         """Write the table as JSON: ``{id: {"passed": bool, "tests": {nodeid: outcome}}}``."""
@@ -115,6 +117,15 @@ def main(arguments: list[str]) -> int:
     skipped = {test for tests in table.values() for test, outcome in tests.items() if outcome == "skipped"}
     sys.stdout.write(f"guarantees: {len(proven(table))} proven in all; {len(skipped)} skipped tests prove nothing\n")
     return 0
+
+
+def _enter(report: pytest.TestReport, outcomes: dict[str, Outcome]) -> None:
+    if report.failed:
+        outcomes[report.nodeid] = "failed"
+    elif report.skipped:
+        outcomes.setdefault(report.nodeid, "not claimed" if _is_not_claimed(report) else "skipped")
+    elif report.when == "call":
+        outcomes.setdefault(report.nodeid, "passed")
 
 
 def _is_not_claimed(report: pytest.TestReport) -> bool:

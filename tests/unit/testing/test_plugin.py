@@ -26,6 +26,18 @@ def test_needs_the_moon(): raise AssertionError("must not run")
 def test_needs_the_sun(): pass
 """
 
+LIVE = """
+distribution = "moon"
+[[live]]
+name = "moon"
+test = "test_moon.py::test_a"
+opt_in = "JAM_LIVE_MOON"
+program = "a rocket"
+account = "none"
+proves = "that one can go there"
+ran = "never"
+"""
+
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
@@ -159,5 +171,42 @@ def test_a_live_test_needs_both_switches(
     """One switch for the machine and one for the test: neither alone runs it."""
     for name in switches:
         monkeypatch.setenv(name, "1")
-    project.makepyfile("import pytest\n@pytest.mark.live('JAM_LIVE_MOON')\ndef test_a(): pass\n")
-    project.runpytest_inprocess().assert_outcomes(**outcome)
+    project.makepyfile(test_moon="import pytest\n@pytest.mark.live('JAM_LIVE_MOON')\ndef test_a(): pass\n")
+    project.makefile(".toml", live=LIVE)
+    result = project.runpytest_inprocess()
+    result.assert_outcomes(**outcome)
+    ran = outcome.get("passed", 0)
+    result.stdout.fnmatch_lines([f"live tests: {ran} ran; {1 - ran} skipped, which prove nothing"])
+
+
+@pytest.mark.guarantee("LIVE-1")
+def test_a_run_against_a_stand_in_says_so(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What passed there says nothing about a real account, and the run's last lines say that."""
+    for name, value in (("JAM_LIVE_PHYSICAL_HOST", "1"), ("JAM_LIVE_MOON", "1"), ("JAM_LIVE_ENDPOINT", "http://127.0.0.1:9")):
+        monkeypatch.setenv(name, value)
+    project.makepyfile(test_moon="import pytest\n@pytest.mark.live('JAM_LIVE_MOON')\ndef test_a(): pass\n")
+    project.makefile(".toml", live=LIVE)
+    result = project.runpytest_inprocess()
+    result.stdout.fnmatch_lines(["live tests: 1 ran against a stand-in at http://127.0.0.1:9, which proves nothing *; 0 skipped*"])
+
+
+@pytest.mark.parametrize(
+    ("mark", "entry", "said"),
+    [
+        ("live('JAM_LIVE_MOON')", "", "*a live test that no live.toml beside it or above names*"),
+        ("live('JAM_LIVE_SUN')", "moon", "*its entry in live.toml says JAM_LIVE_MOON, its mark JAM_LIVE_SUN*"),
+        ("live('JAM_LIVE_PHYSICAL_HOST')", "own", "*a live test needs a switch of its own*"),
+        ("live", "moon", "*live takes the name of the test's own opt-in variable*"),
+        ("live('JAM_LIVE_MOON')", "broken", "*live.toml: *"),
+    ],
+)
+@pytest.mark.guarantee("LIVE-1")
+def test_an_unregistered_live_test_fails_wherever_it_is_met(project: pytest.Pytester, mark: str, entry: str, said: str) -> None:
+    """Without any switch, where a registered one is skipped: nobody can add one beside the list."""
+    project.makepyfile(test_moon=f"import pytest\n@pytest.mark.{mark}\ndef test_a(): pass\n")
+    lists = {"moon": LIVE, "own": LIVE.replace("JAM_LIVE_MOON", "JAM_LIVE_PHYSICAL_HOST"), "broken": "live = 1"}
+    if entry:
+        project.makefile(".toml", live=lists[entry])
+    result = project.runpytest_inprocess()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([said])
