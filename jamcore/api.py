@@ -32,11 +32,12 @@ from jamcore.domain.events import (
     TurnOutcome,
     TurnStarted,
     UsageReported,
+    Working,
 )
 from jamcore.domain.ids import ProviderIdentity, provider_identity
 from jamcore.domain.plan import ExtraMount, PlanContext, PlanContribution
+from jamcore.domain.plugins import API_VERSION
 from jamcore.domain.providers import (
-    API_VERSION,
     CredentialReport,
     CredentialSpec,
     CredentialView,
@@ -96,7 +97,10 @@ from jamcore.plugins.families import ProviderFamily
 from jamcore.plugins.framing import HeaderFraming, LineFraming
 from jamcore.plugins.hookspecs import hookimpl
 from jamcore.plugins.jsonrpc import LineClient, RemoteError
+from jamcore.plugins.notices import KeptNotices
+from jamcore.plugins.questions import OpenQuestions
 from jamcore.plugins.runtime import GuestLauncher, ProviderRuntime
+from jamcore.plugins.turnstream import TurnStream
 from jamcore.system.tasks import owned_tasks
 
 __all__ = [
@@ -150,6 +154,7 @@ __all__ = [
     "InventoryItem",
     "Isolation",
     "JamError",
+    "KeptNotices",
     "Limit",
     "LimitNotHeldError",
     "LimitsResources",
@@ -158,6 +163,7 @@ __all__ = [
     "Means",
     "Message",
     "Notice",
+    "OpenQuestions",
     "PackageFile",
     "Placement",
     "PlacementAnswer",
@@ -195,9 +201,11 @@ __all__ = [
     "TurnEnded",
     "TurnOutcome",
     "TurnStarted",
+    "TurnStream",
     "UnpackStep",
     "UsageReported",
     "WheelFile",
+    "Working",
     "WorkspaceSource",
     "hookimpl",
     "owned_tasks",

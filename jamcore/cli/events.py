@@ -266,7 +266,9 @@ class EventView:
         if isinstance(payload, TurnEnded):
             self._commands.clear()
             if payload.outcome is TurnOutcome.FAILED:
-                self._output.note(f"the turn failed: {_short(payload.detail)} ({_short(payload.code)})", "red")
+                self._output.note(
+                    f"the turn failed: {safe_line(payload.detail, NOTICE_CHARACTERS)} ({_short(payload.code)})", "red"
+                )
         elif payload.state == IN_DOUBT:
             self.in_doubt()
         elif payload.state == TurnState.INTERRUPTED:

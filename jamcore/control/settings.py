@@ -149,6 +149,18 @@ class Settings(BaseSettings):
         description="How long an agent's question waits for a person; then it is denied.",
     )
 
+    turn_idle_timeout_s: float = Field(
+        limits.TURN_IDLE_TIMEOUT_S,
+        ge=0,
+        description="How long nothing may be heard of an agent in a turn while no command, tool or question of its is open; then the turn"
+        " fails. 0: for ever.",
+    )
+    turn_timeout_s: float = Field(
+        limits.TURN_TIMEOUT_S,
+        ge=0,
+        description="A whole turn, without the time in which it waits for a person; then it fails. 0: no limit.",
+    )
+
     @field_validator("prepare_timeout_s")
     @classmethod
     def _longer_than_a_create(cls, value: float, info: ValidationInfo) -> float:
@@ -184,6 +196,8 @@ class Settings(BaseSettings):
             finalise_s=self.finalise_timeout_s,
             forced_exit_s=self.forced_exit_s,
             network_check_s=self.network_check_s,
+            turn_idle_s=self.turn_idle_timeout_s,
+            turn_s=self.turn_timeout_s,
         )
 
     @classmethod

@@ -27,6 +27,7 @@ from jamcore.domain.plan import ModelEndpoint, Plan
 from jamcore.domain.providers import CredentialMissingError
 from jamcore.domain.resets import ResetUnfinishedError
 from jamcore.domain.sessions import RuntimeHost, RuntimeSession, SessionWorkspace
+from jamcore.egress.heard import LastAnswer
 from jamcore.egress.loopback import LoopbackDoor
 from jamcore.egress.relay import Relay, RelayCredential
 from jamcore.engines.port import Engine, Freezes
@@ -36,6 +37,7 @@ from jamcore.runtime.approvals import ApprovalDesk
 from jamcore.runtime.bringup import BringUp
 from jamcore.runtime.continuity import HostContinuity
 from jamcore.runtime.databases import GuestPython, HostDatabases
+from jamcore.runtime.deadlines import Deadlines
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.leases import Leases
 from jamcore.runtime.seat import Seat
@@ -192,6 +194,7 @@ class HostWorkers:
     def _worker(self, host: RuntimeHost) -> HostWorker:
         plan = Plan.model_validate_json(host.plan_json)
         hooks, engine = self._plugins.provider(host.provider), self._engines.get(host.engine)
+        model = LastAnswer(plan.endpoint)
         bring_up = BringUp(
             plan=plan,
             hooks=hooks,
@@ -203,7 +206,7 @@ class HostWorkers:
                 ids=self._options.ids,
                 park_sandbox=_left_to_the_worker,
             ),
-            open_route=self._open_route,
+            open_route=partial(self._open_route, model),
             open_door=LoopbackDoor.open,
             continuity=self.continuity(host),
             standing=HostStanding(host=host, store=self._store, feed=self._feed, unsaved_hosts=self.unsaved),
@@ -215,6 +218,7 @@ class HostWorkers:
             clock=self._options.clock,
             coordinator=self._coordinators.for_host(host.id, host.sandbox),
             desk=self.desk,
+            deadlines=Deadlines(self._options.clock, self._options.limits, asked=model.said),
             crash=self._options.crash,
         )
         return HostWorker(bring_up=bring_up, leases=self.leases, runner=runner, limits=self._options.limits)
@@ -225,10 +229,10 @@ class HostWorkers:
         return HostDatabases(python, guest, self._database_activator)
 
     @asynccontextmanager
-    async def _open_route(self, endpoint: ModelEndpoint, prefix: str) -> AsyncIterator[Relay]:
+    async def _open_route(self, model: LastAnswer, endpoint: ModelEndpoint, prefix: str) -> AsyncIterator[Relay]:
         """Open the relay of an endpoint with its credential as it is now; the secret stays in the daemon (ENV-4)."""
         credential = None if endpoint.credential is None else await self._credential(endpoint.credential)
-        async with Relay.open(endpoint, credential=credential, prefix=prefix) as relay:
+        async with Relay.open(endpoint, credential=credential, decided=model.note, prefix=prefix) as relay:
             yield relay
 
     async def _credential(self, name: str) -> RelayCredential:

@@ -66,6 +66,18 @@ class ToolCall(Record):
     ok: bool = True
 
 
+class Working(Record):
+    """The agent is at work on something of which people need not read: a thought that grows, a tool that runs.
+
+    It tells a turn that goes on from one that is silent, and is neither stored nor shown. ``item`` names a call that began and is no
+    command; with ``over`` one that ended and has no event of its own that says so. Without ``item`` it is a sign of life.
+    """
+
+    kind: Literal["working"] = "working"
+    item: str = ""
+    over: bool = False
+
+
 class CommandStarted(Record):
     """The agent started a command in the guest."""
 
@@ -138,7 +150,7 @@ class Notice(Record):
 class TurnEnded(Record):
     """The provider's own end mark, always the last event of a turn's stream.
 
-    ``code`` classifies a failure in the provider's stable words; ``detail`` is for people.
+    ``code`` classifies a failure in the provider's stable words, or is a code of Jam's where Jam ended the turn; ``detail`` is for people.
     """
 
     kind: Literal["turn.ended"] = "turn.ended"
@@ -153,6 +165,7 @@ ProviderEvent = Annotated[
     | Message
     | Reasoning
     | ToolCall
+    | Working
     | CommandStarted
     | CommandOutput
     | CommandFinished

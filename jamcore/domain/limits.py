@@ -24,13 +24,21 @@ PARK_RETRY_S = 1.0
 """A failed park is tried again this often until it is done (START-5)."""
 NETWORK_CHECK_S = 15.0
 """A network check: an engine's read and what surrounds it (START-4)."""
+TURN_IDLE_TIMEOUT_S = 600.0
+"""A turn of which nothing is heard while nothing of it runs or is asked: models think for minutes, and an agent that asks a failing one
+again for ever says nothing of it."""
+TURN_TIMEOUT_S = 86_400.0
+"""A whole turn, without what a person takes to answer: turns of hours are real, one of more than a day has run away."""
 AROUND_PREPARATION_S = 120.0
 """What a bring-up does besides the preparation: the activation before it, the provider's start and resume after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The time limits that a person may set, in seconds; made once from the settings and passed to where each one acts (START-4)."""
+    """The time limits that a person may set, in seconds; made once from the settings and passed to where each one acts (START-4).
+
+    Those of a turn are 0 for none.
+    """
 
     read_s: float = READ_TIMEOUT_S
     create_s: float = CREATE_TIMEOUT_S
@@ -40,6 +48,8 @@ class Limits:
     finalise_s: float = FINALISE_TIMEOUT_S
     forced_exit_s: float = FORCED_EXIT_S
     network_check_s: float = NETWORK_CHECK_S
+    turn_idle_s: float = TURN_IDLE_TIMEOUT_S
+    turn_s: float = TURN_TIMEOUT_S
 
     @property
     def bring_up_s(self) -> float:

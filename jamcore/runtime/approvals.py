@@ -119,10 +119,20 @@ class ApprovalDesk:
         return approval
 
     @asynccontextmanager
-    async def counter(self, turn: Turn, runtime: ProviderRuntime, identity: ProviderIdentity) -> AsyncIterator[Counter]:
-        """Yield the place where one turn asks; whatever still waits when the block ends has expired."""
+    async def counter(
+        self,
+        turn: Turn,
+        runtime: ProviderRuntime,
+        identity: ProviderIdentity,
+        *,
+        waits: Callable[[int], None] = lambda _questions: None,
+    ) -> AsyncIterator[Counter]:
+        """Yield the place where one turn asks; whatever still waits when the block ends has expired.
+
+        ``waits`` is told how many questions wait, whenever that changes.
+        """
         async with owned_tasks() as tasks:
-            counter = Counter(self, turn, runtime, identity, tasks)
+            counter = Counter(self, turn, runtime, identity, tasks, waits)
             try:
                 yield counter
             finally:
@@ -176,8 +186,15 @@ class Counter:
     """One turn's place at the desk. Made by :meth:`ApprovalDesk.counter`."""
 
     def __init__(
-        self, desk: ApprovalDesk, turn: Turn, runtime: ProviderRuntime, identity: ProviderIdentity, tasks: TaskGroup
+        self,
+        desk: ApprovalDesk,
+        turn: Turn,
+        runtime: ProviderRuntime,
+        identity: ProviderIdentity,
+        tasks: TaskGroup,
+        waits: Callable[[int], None],
     ) -> None:
+        self._waits = waits
         self._desk = desk
         self._turn = turn
         self._runtime = runtime
@@ -202,6 +219,7 @@ class Counter:
         approval = self._approval(event)
         waiter = self._desk.opened(approval.id)
         self._undecided.add(approval.id)
+        self._waits(len(self._undecided))
         written = await self._desk.store.transact(lambda repos: self._write_asked(repos, event, approval))
         if written is None:
             self._forget(approval.id)
@@ -284,6 +302,7 @@ class Counter:
 
     def _forget(self, approval: UUID) -> None:
         self._undecided.discard(approval)
+        self._waits(len(self._undecided))
         self._desk.closed(approval)
 
     async def _deny_in_time(self, approval: Approval) -> None:

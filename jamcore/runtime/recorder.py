@@ -13,7 +13,7 @@ from uuid import UUID
 
 import anyio
 
-from jamcore.domain.events import CommandOutput, ProviderEvent, RoomPayload, TextDelta
+from jamcore.domain.events import CommandOutput, RoomPayload, TextDelta
 from jamcore.domain.limits import DELTA_COMMIT_S, LAST_WRITE_S
 from jamcore.runtime.feed import RoomFeed
 from jamcore.system.tasks import owned_tasks
@@ -59,7 +59,7 @@ class EventRecorder:
         self._item = anyio.Event()
         self._lock = anyio.Lock()
 
-    async def record(self, event: ProviderEvent) -> None:
+    async def record(self, event: RoomPayload) -> None:
         """Take one event; it is committed after what came before it, and with it where that still waits."""
         if isinstance(event, TextDelta | CommandOutput):
             self._join(event)

@@ -23,6 +23,7 @@ from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError, P
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.runtime.bringup import BringUp
+from jamcore.runtime.deadlines import TurnStuckError
 from jamcore.runtime.safekeeping import Safekeeping
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.turns import TurnRunner
@@ -120,7 +121,7 @@ class Seating:
             state = await self.runner.run(
                 turn, seat.runtime, seat.identity, started=seat.interruptible.set, said_as=f"the turn of {seat.said_as}"
             )
-        except (ProviderGoneError, ProviderProtocolError, ProviderTimeoutError) as error:
+        except (ProviderGoneError, ProviderProtocolError, ProviderTimeoutError, TurnStuckError) as error:
             # A turn whose start was not answered may run all the same: only the provider's state can tell.
             await self.runner.doubt(turn, error)
             self.provider_lost(seat, str(error))

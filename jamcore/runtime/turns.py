@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 
 from jamcore.continuity.coordinator import HostCoordinator
@@ -17,6 +18,7 @@ from jamcore.domain.events import (
     TurnOutcome,
     TurnStarted,
     TurnStateChanged,
+    Working,
 )
 from jamcore.domain.ids import ProviderIdentity
 from jamcore.domain.providers import ProviderGoneError
@@ -24,6 +26,7 @@ from jamcore.domain.sessions import Turn, TurnState
 from jamcore.journal.points import CrashPoints, NoCrash
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.runtime.approvals import ApprovalDesk
+from jamcore.runtime.deadlines import Deadlines, TurnWatch
 from jamcore.runtime.feed import RoomFeed
 from jamcore.runtime.recorder import EventRecorder, recording
 from jamcore.store import Repos, Store
@@ -52,8 +55,10 @@ class TurnRunner:
         clock: Clock,
         coordinator: HostCoordinator,
         desk: ApprovalDesk,
+        deadlines: Deadlines | None = None,
         crash: CrashPoints | None = None,
     ) -> None:
+        self._deadlines = deadlines or Deadlines(clock)
         self._crash = crash or NoCrash()
         self._store = store
         self._feed = feed
@@ -77,15 +82,18 @@ class TurnRunner:
         Raises:
             ProviderGoneError: The program ended first. Whether the turn was kept is decided when the session comes back.
             ProviderProtocolError: The program spoke nonsense; likewise.
+            TurnStuckError: The turn ran out of time, and the program did not end it; likewise.
         """
         async with (
             self._coordinator.turn_permit(turn.session_id, said_as=said_as),
             recording(self._feed, room=turn.room_id, turn=turn.id) as recorder,
-            self._desk.counter(turn, runtime, identity) as counter,
+            self._deadlines.watching(partial(runtime.interrupt, identity)) as watch,
+            self._desk.counter(turn, runtime, identity, waits=partial(self._waits, watch)) as counter,
             runtime.turn(identity, turn.text) as events,
         ):
             state = None
             async for event in events:  # to its own end: leaving earlier would interrupt
+                watch.heard(event, self._clock.monotonic())
                 if isinstance(event, TurnStarted):
                     await self._started(turn, identity, event)
                     started()
@@ -94,8 +102,8 @@ class TurnRunner:
                     await counter.ask(event)
                 elif isinstance(event, TurnEnded):
                     await counter.expire()
-                    state = await self._ended(turn, event, recorder)
-                else:
+                    state = await self._ended(turn, watch.judged(event), recorder)
+                elif not isinstance(event, Working):
                     await recorder.record(event)
         if state is not None:
             return state
@@ -105,6 +113,9 @@ class TurnRunner:
         """Say that a turn's end was not seen; the state stays, because only the provider's own state can decide it."""
         said = TurnStateChanged(state=IN_DOUBT, detail=f"{error.code}: {error.context().get('detail', '')}")
         await self._feed.append(turn.room_id, turn.id, [said])
+
+    def _waits(self, watch: TurnWatch, questions: int) -> None:
+        watch.waits(questions, self._clock.monotonic())
 
     async def _started(self, turn: Turn, identity: ProviderIdentity, event: TurnStarted) -> None:
         def write(repos: Repos) -> tuple[RoomEvent, ...]:

@@ -40,6 +40,8 @@ SETTING_OF = {
     "finalise_s": "finalise_timeout_s",
     "forced_exit_s": "forced_exit_s",
     "network_check_s": "network_check_s",
+    "turn_idle_s": "turn_idle_timeout_s",
+    "turn_s": "turn_timeout_s",
 }
 UNLIMITED = Limits(**dict.fromkeys(SETTING_OF, LONG))
 
