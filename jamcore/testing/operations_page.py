@@ -16,11 +16,10 @@ from jamcore.daemon.options import DaemonOptions
 from jamcore.journal.declaration import Declaration
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.steps import Action
+from jamcore.testing.not_needed import all_plugins_but
 from jamcore.testing.sources import workspace_root
 
 PAGE = "docs/operations.md"
-NOT_NEEDED = frozenset({"codex", "claude_code", "copilot", "acp", "bubblewrap", "sbx"})
-"""Plugins that add no kind; looking at them takes longer than everything else."""
 _HEAD = """\
 # Operations
 
@@ -44,7 +43,7 @@ async def registered() -> ActionRegistry:
             version="1",
             pid=os.getpid(),
             environment={"HOME": directory, "PATH": os.defpath},
-            blocked_plugins=NOT_NEEDED,
+            blocked_plugins=all_plugins_but("local"),  # none of them adds a kind
         )
         async with composed(options) as services:
             operations = services.operations

@@ -32,6 +32,7 @@ from jamcore.domain.requests import RoomRequest, RoomView, TurnRequest
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.system.files import Files
 from jamcore.system.ids import SystemIds
+from jamcore.testing.not_needed import all_plugins_but
 
 R = TypeVar("R", bound=Record)
 
@@ -48,7 +49,7 @@ _GUEST = ".notebook"
 _GIT: Mapping[str, str] = MappingProxyType(
     {"PATH": os.defpath, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "HOME": "/nonexistent"}
 )
-BLOCKED = frozenset({"codex", "claude_code", "copilot", "acp", "bubblewrap", "sbx"})
+BLOCKED = all_plugins_but("notebook", "logbook", "local")
 """Plugins that are not needed here: looking at them takes longer than everything else in a start."""
 
 

@@ -36,7 +36,7 @@ class AcpPlugin:
     api_version: ClassVar[tuple[int, int]] = (1, 0)
 
     def __init__(self, profile: Profile) -> None:
-        self.profile = profile
+        self.profile = profile.model_copy(deep=True)  # two daemons of one process share nothing
 
     @hookimpl
     def jam_describe_provider(self) -> ProviderDescription:
