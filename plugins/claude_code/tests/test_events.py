@@ -21,15 +21,17 @@ from jamcore.api import (
     TurnEnded,
     TurnOutcome,
     UsageReported,
+    Working,
 )
 
 pytestmark = pytest.mark.unprivileged
 
 
 def events(*frames: dict[str, object]) -> list[ProviderEvent]:
-    """Return the events of one turn with these frames."""
+    """Return the events of one turn with these frames that a room would have."""
     translator = Translator("/w", Remembered())
-    return [event for frame in frames for event in translator.translate(str(frame.get("type")), frame)]
+    told = (event for frame in frames for event in translator.translate(str(frame.get("type")), frame))
+    return [event for event in told if not isinstance(event, Working)]
 
 
 def said(*blocks: dict[str, object], message: str = "m", **more: object) -> dict[str, object]:

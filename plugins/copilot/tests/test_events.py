@@ -22,6 +22,7 @@ from jamcore.api import (
     TurnEnded,
     TurnOutcome,
     UsageReported,
+    Working,
 )
 
 pytestmark = pytest.mark.unprivileged
@@ -143,10 +144,11 @@ TABLE: dict[str, tuple[tuple[Told, ...], tuple[ProviderEvent, ...]]] = {
 
 @pytest.mark.parametrize("name", TABLE)
 def test_these_events_become_those(name: str) -> None:
-    """One line of the table."""
+    """One line of the table: what a room has of it."""
     told, expected = TABLE[name]
     translator = Translator("/w")
-    assert tuple(event for kind, data in told for event in translator.translate(Event(kind, data))) == expected
+    events = (event for kind, data in told for event in translator.translate(Event(kind, data)))
+    assert tuple(event for event in events if not isinstance(event, Working)) == expected
 
 
 MALFORMED: tuple[object, ...] = (None, 7, "x", [], {}, [None], [[]], {"type": 3}, {"content": [], "path": 4, "exitCode": "1"}, True)

@@ -23,6 +23,7 @@ from jamcore.api import (
     TurnEnded,
     TurnOutcome,
     UsageReported,
+    Working,
 )
 
 COMMAND = "Bash"
@@ -77,6 +78,8 @@ class Translator:
         if frame.get("parent_tool_use_id") is None and member(event, "delta", "type") == "text_delta":
             item = f"{identifier(frame.get('api_message_id'))}.{number(member(event, 'index'))}"
             yield TextDelta(item=item, text=text(member(event, "delta", "text")))
+        elif isinstance(member(event, "delta"), Mapping):
+            yield Working()  # a thought, or what a tool is given
 
     def _assistant(self, frame: Frame) -> Iterator[ProviderEvent]:
         message = frame.get("message")
@@ -106,6 +109,8 @@ class Translator:
             self._calls[call] = name, given if isinstance(given, Mapping) else {}
         if name == COMMAND:
             yield CommandStarted(item=call, command=text(member(given, "command")), cwd=self.cwd)
+        else:
+            yield Working(item=call)
 
     def _results(self, frame: Frame) -> Iterator[ProviderEvent]:
         for block in entries(member(frame, "message", "content")):

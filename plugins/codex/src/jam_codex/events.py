@@ -26,6 +26,7 @@ from jamcore.api import (
     TurnOutcome,
     TurnStarted,
     UsageReported,
+    Working,
 )
 
 Params = Mapping[str, Any]
@@ -33,6 +34,9 @@ Events = tuple[ProviderEvent, ...]
 
 ARGUMENT_TEXT = 64 << 10
 """Characters kept of a tool's arguments or result: for people to read, the model has the whole."""
+
+CALLS = frozenset({"mcpToolCall", "dynamicToolCall", "webSearch"})
+"""Items that run for as long as they like, each to its own end."""
 
 _CHANGES: Mapping[str, Literal["add", "update", "delete"]] = {"add": "add", "update": "update", "delete": "delete"}
 
@@ -49,6 +53,10 @@ def _delta(params: Params) -> Events:
 
 def _output(params: Params) -> Events:
     return (CommandOutput(item=identifier(params.get("itemId")), text=text(params.get("delta"))),)
+
+
+def _thinks(_params: Params) -> Events:
+    return (Working(),)
 
 
 def _usage(params: Params) -> Events:
@@ -95,6 +103,8 @@ def _completed(params: Params) -> Events:
 
 def _item_started(params: Params) -> Events:
     item = params.get("item")
+    if str(member(item, "type")) in CALLS:
+        return (Working(item=identifier(member(item, "id"))),)
     if member(item, "type") != "commandExecution":
         return ()
     return (
@@ -194,6 +204,8 @@ def _json(value: object) -> str:
 _READERS: Mapping[str, Callable[[Params], Events]] = {
     Told.MESSAGE_DELTA: _delta,
     Told.OUTPUT_DELTA: _output,
+    Told.REASONING_DELTA: _thinks,
+    Told.SUMMARY_DELTA: _thinks,
     Told.USAGE: _usage,
     Told.ERROR: _error,
     Told.WARNING: _warning,

@@ -45,6 +45,8 @@ class Told(StrEnum):
     ITEM_COMPLETED = "item/completed"
     MESSAGE_DELTA = "item/agentMessage/delta"
     OUTPUT_DELTA = "item/commandExecution/outputDelta"
+    REASONING_DELTA = "item/reasoning/textDelta"
+    SUMMARY_DELTA = "item/reasoning/summaryTextDelta"
     USAGE = "thread/tokenUsage/updated"
     ERROR = "error"
     WARNING = "warning"

@@ -28,6 +28,7 @@ from jamcore.api import (
     TurnEnded,
     TurnOutcome,
     UsageReported,
+    Working,
 )
 
 Data = Mapping[str, Any]
@@ -69,6 +70,7 @@ class Translator:
             Told.MESSAGE_DELTA: _delta,
             Told.MESSAGE: _message,
             Told.REASONING: _reasoning,
+            Told.REASONING_DELTA: _thinks,
             Told.USAGE: self._usage,
             Told.TOOL_START: self._tool_started,
             Told.TOOL_COMPLETE: self._tool_completed,
@@ -107,7 +109,7 @@ class Translator:
             del self._calls[next(iter(self._calls))]
         self._calls[item] = call
         if call.name != SHELL:
-            return ()
+            return (Working(item=item),)
         return (CommandStarted(item=item, command=_command(call), cwd=self._cwd),)
 
     def _tool_completed(self, data: Data) -> Events:
@@ -124,7 +126,7 @@ class Translator:
             diff = text(member(data, "result", "detailedContent"))
             return tuple(_change(item, edit, diff if place == 0 else "") for place, edit in enumerate(edits))
         if not ok and call.name in FILE_TOOLS:
-            return (Notice(level="warning", text=f"A change of files was not made: {said}"),)
+            return (Notice(level="warning", text=f"A change of files was not made: {said}"), Working(item=item, over=True))
         arguments = text(_json(call.arguments), ARGUMENT_TEXT)
         return (ToolCall(item=item, name=call.name, arguments=arguments, result=text(said, ARGUMENT_TEXT), ok=ok),)
 
@@ -158,6 +160,10 @@ def _message(data: Data) -> Events:
 def _reasoning(data: Data) -> Events:
     thought = text(data.get("content"))
     return (Reasoning(item=identifier(data.get("reasoningId")), text=thought),) if thought else ()
+
+
+def _thinks(_data: Data) -> Events:
+    return (Working(),)
 
 
 def _shell_output(data: Data) -> Events:

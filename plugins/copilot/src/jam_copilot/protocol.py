@@ -52,6 +52,7 @@ class Told(StrEnum):
     MESSAGE_DELTA = "assistant.message_delta"
     MESSAGE = "assistant.message"
     REASONING = "assistant.reasoning"
+    REASONING_DELTA = "assistant.reasoning_delta"
     USAGE = "assistant.usage"
     TURN_START = "assistant.turn_start"
     TURN_END = "assistant.turn_end"
