@@ -12,7 +12,7 @@ import structlog
 
 from jamcore.domain import layout
 from jamcore.domain.limits import READ_TIMEOUT_S
-from jamcore.domain.providers import PluginReport
+from jamcore.domain.plugins import PluginReport
 from jamcore.domain.requests import EngineView
 from jamcore.domain.sandboxes import EngineHealth, EngineUnavailableError, Finding, Isolation
 from jamcore.engines.port import Engine, EngineContext
@@ -59,8 +59,9 @@ class EngineHouse:
             raise EngineUnavailableError(engine=name, reason=self._broken[name])
         if name not in self._engines:
             for report in self._reports:
-                if report.name == f"{name} (engine)" and report.state != "loaded":
-                    raise EngineUnavailableError(engine=name, reason="; ".join((report.state, *report.violations))[:400])
+                if report.name == name and report.state != "loaded":
+                    reason = "; ".join((report.state, *report.violations))[:400]
+                    raise EngineUnavailableError(engine=name, reason=reason, setting=report.hint())
             known = ", ".join(self._engines) or "none"
             raise EngineUnavailableError(engine=name[:64], reason=f"not installed; installed: {known}")
         return self._engines[name]

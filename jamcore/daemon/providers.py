@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jamcore.daemon.enginehouse import EngineHouse
-from jamcore.domain.providers import PluginReport, ToolchainMissingError
+from jamcore.domain.plugins import PluginReport
+from jamcore.domain.providers import ToolchainMissingError
 from jamcore.domain.requests import CellRow, InstalledToolchain, InstallProgress, ProviderView
 from jamcore.plugins.manager import ProviderManager
 from jamcore.runtime.gate import StopGate
@@ -73,5 +74,5 @@ class Providers:
             version=report.version,
             program_version=spec.version if spec else None,
             installed=installed,
-            problems=report.violations,
+            problems=report.problems(),
         )

@@ -11,10 +11,6 @@ from jamcore.domain.errors import FaultError, RefusalError
 from jamcore.domain.events import TurnOutcome
 from jamcore.domain.limits import CHILD_SHUTDOWN_S
 from jamcore.domain.records import Record
-from jamcore.domain.sandboxes import Finding
-
-API_VERSION = (1, 0)
-"""Version of the plugin interface. A plugin with another major number is not loaded."""
 
 
 class WheelFile(Record):
@@ -182,32 +178,6 @@ class ThreadState(Record):
 
     identity: str
     turns: tuple[ProviderTurn, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PluginReport:
-    """One line of what was loaded: never raised, shown by ``jam doctor`` (PLUG-1). ``configured``: it is a table of the configuration."""
-
-    name: str
-    distribution: str
-    version: str
-    state: str
-    violations: tuple[str, ...] = ()
-    configured: bool = False
-
-    def finding(self) -> Finding:
-        """Return the report as a doctor's line. A plugin that a person blocked is as they want it."""
-        blocked = self.state == "blocked"
-        ok = self.state == "loaded" or blocked
-        cure = f"Correct the table [providers.{self.name}] in config.toml." if self.configured else ""
-        cure = cure or f"Upgrade or uninstall the distribution {self.distribution}."
-        hint = "The setting blocked_plugins names it." if blocked else cure
-        return Finding(
-            subject=f"plugin {self.name} ({f'{self.distribution} {self.version}'.strip()})",
-            ok=ok,
-            detail=self.state if not self.violations else "; ".join(self.violations),
-            hint="" if self.state == "loaded" else hint,
-        )
 
 
 @dataclass(eq=False)

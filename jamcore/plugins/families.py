@@ -7,11 +7,12 @@ provider of that name. It is examined as every plugin is, and a bad table disabl
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from jamcore.domain.errors import InvalidInputError
-from jamcore.domain.providers import PluginReport
-from jamcore.system.distributions import Found, claimed_by
+from jamcore.domain.plugins import Block, PluginReport
+from jamcore.system.distributions import Found, claimed_by, unfit
 from jamcore.system.foreign import Raised, call_bounded
 
 FAMILIES = "jam.provider_families"
@@ -50,6 +51,8 @@ async def provider_of(
         problem = claimed_by(same) if same else f"no installed distribution brings the family {str(family)[:40]!r}"
         return _report(name, None, problem), None
     found = same[0]
+    if problem := unfit(found):
+        return replace(_report(name, found, problem), state="incompatible"), None
     try:
         made = await call_bounded(lambda: _make(found, name, table), limit_s=limit_s)
     except TimeoutError:
@@ -66,9 +69,9 @@ def taken(name: str, table: Table) -> PluginReport:
     )
 
 
-def blocked(name: str) -> PluginReport:
+def blocked(block: Block) -> PluginReport:
     """Return the report for a table whose provider a person blocked."""
-    return PluginReport(name, CONFIGURATION, "", "blocked", configured=True)
+    return PluginReport(block.plugin, CONFIGURATION, "", "blocked", configured=True, block=block)
 
 
 CONFIGURATION = "configuration"
@@ -91,4 +94,13 @@ def _problem(name: str, found: Found, error: BaseException) -> str:
 
 def _report(name: str, found: Found | None, *violations: str) -> PluginReport:
     distribution, version = (CONFIGURATION, "") if found is None else (found.distribution, found.version)
-    return PluginReport(name, distribution, version, "broken" if violations else "loaded", violations, configured=True)
+    return PluginReport(
+        name,
+        distribution,
+        version,
+        "broken" if violations else "loaded",
+        violations,
+        configured=True,
+        entry=found.entry.value if found else "",
+        requires=found.requires if found else "",
+    )

@@ -13,12 +13,14 @@ from types import MappingProxyType
 
 from jamcore.domain.cells import CellTable, UnknownProviderError
 from jamcore.domain.limits import HOOK_ASYNC_S, HOOK_S, PLUGIN_IMPORT_S
-from jamcore.domain.providers import PluginReport, ProviderDescription
+from jamcore.domain.plugins import NO_BLOCKS, Block, PluginKind, PluginReport, import_problem
+from jamcore.domain.providers import ProviderDescription
 from jamcore.plugins import families
 from jamcore.plugins.families import FAMILIES, Table
+from jamcore.plugins.hookspecs import ProviderSpecs
 from jamcore.plugins.provider import ProviderHooks
-from jamcore.plugins.validation import behavioural_violations, new_manager, structural_violations
-from jamcore.system.distributions import Found, by_name, claimed_by, construct, installed
+from jamcore.plugins.validation import Form, behavioural_violations, form_of, new_manager
+from jamcore.system.distributions import Found, by_name, claimed_by, construct, installed, unfit
 from jamcore.system.foreign import Raised, call_bounded
 
 PROVIDERS = "jam.providers"
@@ -29,12 +31,28 @@ NO_TABLES: Mapping[str, Table] = MappingProxyType({})
 
 
 class ProviderManager:
-    """The provider plugins of one daemon."""
+    """The provider plugins of one daemon.
+
+    Args:
+        hook_limit_s: How long a hook may take.
+        async_hook_limit_s: How long an asynchronous one may.
+        import_limit_s: How long an import may.
+        specs: The hooks; with ``facade``, what calls them. Tests give those of a later version, to show what becomes of plugins that
+            were built for this one.
+    """
 
     def __init__(
-        self, *, hook_limit_s: float = HOOK_S, async_hook_limit_s: float = HOOK_ASYNC_S, import_limit_s: float = PLUGIN_IMPORT_S
+        self,
+        *,
+        hook_limit_s: float = HOOK_S,
+        async_hook_limit_s: float = HOOK_ASYNC_S,
+        import_limit_s: float = PLUGIN_IMPORT_S,
+        specs: type[ProviderSpecs] = ProviderSpecs,
+        facade: type[ProviderHooks] = ProviderHooks,
     ) -> None:
-        self._pluggy = new_manager()
+        self._hooks_of = facade
+        self._specs = specs
+        self._pluggy = new_manager(specs)
         self._plugins: dict[str, object] = {}
         self._hooks: dict[str, ProviderHooks] = {}
         self._reports: list[PluginReport] = []
@@ -46,7 +64,7 @@ class ProviderManager:
     async def load(
         self,
         *,
-        blocked: frozenset[str] = frozenset(),
+        blocked: Mapping[str, Block] = NO_BLOCKS,
         found: Iterable[metadata.EntryPoint] | None = None,
         tables: Mapping[str, Table] = NO_TABLES,
     ) -> None:
@@ -59,7 +77,8 @@ class ProviderManager:
         """
         entries = list(installed((PROVIDERS, POLICIES, FAMILIES)) if found is None else found)
         groups = {group: by_name(entry for entry in entries if entry.group == group) for group in (POLICIES, PROVIDERS)}
-        wanted = [same[0] for names in groups.values() for name, same in names.items() if len(same) == 1 and name not in blocked]
+        single = [same[0] for names in groups.values() for name, same in names.items() if len(same) == 1 and name not in blocked]
+        wanted = [each for each in single if unfit(each) is None]
         made = await construct(wanted, limit_s=self._import_limit_s)
         for group, names in groups.items():
             for name, same in names.items():
@@ -67,7 +86,7 @@ class ProviderManager:
         makers = by_name(entry for entry in entries if entry.group == FAMILIES)
         for name, table in sorted(tables.items()):
             if name in blocked:
-                self._reports.append(families.blocked(name))
+                self._reports.append(families.blocked(blocked[name]))
             elif any(name in names for names in groups.values()):
                 self._reports.append(families.taken(name, table))
             else:
@@ -83,7 +102,7 @@ class ProviderManager:
 
     async def add_policy(self, name: str, plugin: object, *, distribution: str = "?", version: str = "?") -> PluginReport:
         """Register one policy, whose hooks wrap those of every provider, or report what is wrong with it."""
-        return await self._admit(PluginReport(name, distribution, version, "loaded"), plugin, policy=True)
+        return await self._admit(PluginReport(name, distribution, version, "loaded", kind=PluginKind.POLICY), plugin, policy=True)
 
     def reports(self) -> tuple[PluginReport, ...]:
         """Return one report for every entry point that was found, in the order of loading."""
@@ -108,11 +127,14 @@ class ProviderManager:
         """Return a provider's typed hooks.
 
         Raises:
-            UnknownProviderError: It is not installed, is blocked, or was not loaded.
+            UnknownProviderError: It is not installed, or was not loaded; a subclass of it when it is blocked or built for another Jam.
         """
-        if name not in self._hooks:
-            raise UnknownProviderError(provider=name[:64], known=self.names())
-        return self._hooks[name]
+        if name in self._hooks:
+            return self._hooks[name]
+        for report in reversed(self._reports):
+            if report.name == name and report.kind is PluginKind.PROVIDER:
+                raise report.refusal(self.names())
+        raise UnknownProviderError(provider=name[:64], known=self.names())
 
     def table(self) -> CellTable:
         """Return the one capability table (CAP-5). From the first call on no provider can be added any more."""
@@ -121,30 +143,37 @@ class ProviderManager:
         return self._table
 
     async def _load_one(
-        self, name: str, same: tuple[Found, ...], made: Mapping[Found, object], *, blocked: frozenset[str], policy: bool
+        self, name: str, same: tuple[Found, ...], made: Mapping[Found, object], *, blocked: Mapping[str, Block], policy: bool
     ) -> None:
+        kind = PluginKind.POLICY if policy else PluginKind.PROVIDER
         if name in blocked:
-            self._reports += [_report(found, "blocked") for found in same]
+            self._reports += [replace(_report(found, kind, "blocked"), block=blocked[name]) for found in same]
             return
         if len(same) > 1:
             # Which of them is meant cannot be known, and a wrong guess would run somebody else's program.
-            self._reports += [_report(found, "broken", claimed_by(same)) for found in same]
+            self._reports += [_report(found, kind, "broken", claimed_by(same)) for found in same]
             return
-        found, plugin = same[0], made[same[0]]
+        found = same[0]
+        if problem := unfit(found):
+            self._reports.append(_report(found, kind, "incompatible", problem))
+            return
+        plugin = made[found]
         if isinstance(plugin, Raised):
-            self._reports.append(_report(found, "broken", f"{found.entry.value}: {plugin}"))
+            problem = import_problem(found.entry.value, plugin.error, str(plugin))
+            self._reports.append(_report(found, kind, "broken", problem))
             return
-        await self._admit(_report(found, "loaded"), plugin, policy=policy)
+        await self._admit(_report(found, kind, "loaded"), plugin, policy=policy)
 
     async def _admit(self, report: PluginReport, plugin: object, *, policy: bool) -> PluginReport:
         if self._table is not None and not policy:
             raise RuntimeError("the capability table is in use already: load all providers first")
         name = report.name
-        description, violations = await self._examine(name, plugin, policy=policy)
-        if name in self._plugins or self._pluggy.has_plugin(name):
+        form, description, violations = await self._examine(name, plugin, policy=policy)
+        if form.fits and (name in self._plugins or self._pluggy.has_plugin(name)):
             violations = (*violations, f"a plugin named {name!r} is loaded already")
+        report = replace(report, built_for=form.built_for, warnings=form.warnings)
         if violations:
-            report = replace(report, state="broken", violations=violations)
+            report = replace(report, state="broken" if form.fits else "incompatible", violations=violations)
         else:
             self._pluggy.register(plugin, name=name)
             if description is not None:
@@ -153,24 +182,24 @@ class ProviderManager:
         self._reports.append(report)
         return report
 
-    async def _examine(self, name: str, plugin: object, *, policy: bool) -> tuple[ProviderDescription | None, tuple[str, ...]]:
+    async def _examine(
+        self, name: str, plugin: object, *, policy: bool
+    ) -> tuple[Form, ProviderDescription | None, tuple[str, ...]]:
         """Try the plugin in a manager that is thrown away, so that nothing of a bad one stays registered."""
-        trial = new_manager()
+        trial = new_manager(self._specs)
         try:
-            problems = await call_bounded(
-                partial(structural_violations, trial, name, plugin, policy=policy), limit_s=self._hook_limit_s
-            )
+            form = await call_bounded(partial(form_of, trial, name, plugin, policy=policy), limit_s=self._hook_limit_s)
         except TimeoutError:
-            return None, (f"looking at it took longer than {self._hook_limit_s:g} s",)
-        if isinstance(problems, Raised):
-            return None, (f"cannot be looked at: {problems}",)
-        if problems or policy:
-            return None, problems
-        hooks = ProviderHooks(name, plugin, trial, limit_s=self._hook_limit_s, async_limit_s=self._async_hook_limit_s)
-        return await behavioural_violations(hooks)
+            form = _formless(f"looking at it took longer than {self._hook_limit_s:g} s")
+        if isinstance(form, Raised):
+            form = _formless(f"cannot be looked at: {form}")
+        if form.violations or policy:
+            return form, None, form.violations
+        hooks = self._hooks_of(name, plugin, trial, limit_s=self._hook_limit_s, async_limit_s=self._async_hook_limit_s)
+        return form, *(await behavioural_violations(hooks))
 
     def _facade(self, name: str, plugin: object, description: ProviderDescription) -> ProviderHooks:
-        return ProviderHooks(
+        return self._hooks_of(
             name,
             plugin,
             self._pluggy,
@@ -188,5 +217,18 @@ class ProviderManager:
         ]
 
 
-def _report(found: Found, state: str, *violations: str) -> PluginReport:
-    return PluginReport(found.name, found.distribution, found.version, state, violations)
+def _formless(problem: str) -> Form:
+    return Form(None, fits=True, violations=(problem,))
+
+
+def _report(found: Found, kind: PluginKind, state: str, *violations: str) -> PluginReport:
+    return PluginReport(
+        found.name,
+        found.distribution,
+        found.version,
+        state,
+        violations,
+        kind=kind,
+        entry=found.entry.value,
+        requires=found.requires,
+    )

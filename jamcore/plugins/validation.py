@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pluggy
 
 from jamcore.domain.cells import SHARED_CELL, Ability
 from jamcore.domain.errors import JamError
+from jamcore.domain.plugins import api_version_of, api_version_problem, fits, other_interface
 from jamcore.domain.provider_rules import (
     capture_problems,
     contribution_problems,
@@ -19,7 +21,6 @@ from jamcore.domain.provider_rules import (
     preparation_problems,
 )
 from jamcore.domain.providers import (
-    API_VERSION,
     CredentialView,
     PlacementRequest,
     PluginFailedError,
@@ -31,34 +32,79 @@ from jamcore.plugins.hookspecs import PROJECT, ProviderSpecs
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.system.guest import GuestProcess
 
+if TYPE_CHECKING:
+    from pluggy._hooks import HookSpec  # pluggy publishes what has this type, and not its name
+
 T = TypeVar("T")
 _VERSION = "1.0.0"
 
 
-def new_manager() -> pluggy.PluginManager:
+def new_manager(specs: type = ProviderSpecs) -> pluggy.PluginManager:
     """Return an empty plugin manager that knows the hooks."""
     manager = pluggy.PluginManager(PROJECT)
-    manager.add_hookspecs(ProviderSpecs)
+    manager.add_hookspecs(specs)
     return manager
 
 
-def structural_violations(manager: pluggy.PluginManager, name: str, plugin: object, *, policy: bool = False) -> tuple[str, ...]:
-    """Register ``plugin`` in ``manager``, which is thrown away when it does not fit, and return what is wrong with its form.
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What can be seen of a plugin without calling a hook.
 
-    Touches no hook. A policy may only wrap; a provider must answer.
+    Attributes:
+        built_for: The version of the interface that it says.
+        fits: Whether that is one that this core has; when it is not, nothing else was looked at.
+        violations: What is wrong with it.
+        warnings: What it uses that will go.
     """
-    problems = list(_version_problems(plugin))
+
+    built_for: tuple[int, int] | None
+    fits: bool
+    violations: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def form_of(manager: pluggy.PluginManager, name: str, plugin: object, *, policy: bool = False) -> Form:
+    """Register ``plugin`` in ``manager``, which is thrown away when it does not fit, and return what it looks like.
+
+    Touches no hook. A policy may only wrap; a provider must answer. A plugin for another interface has other hooks: that it is one is
+    all that is said of it.
+    """
+    said = getattr(plugin, "api_version", None)
+    built_for = api_version_of(said)
+    if built_for is not None and not fits(built_for):
+        return Form(built_for, fits=False, violations=(other_interface(built_for),))
+    problems = [problem for problem in (api_version_problem(said),) if problem]
     try:
         manager.register(plugin, name=name)
         manager.check_pending()
     except pluggy.PluginValidationError as error:
-        return (*problems, " ".join(str(error).split()))
+        return Form(built_for, fits=True, violations=(*problems, " ".join(str(error).split())))
     problems += _unmarked(manager, plugin)
     if policy:
-        callers = manager.get_hookcallers(plugin) or []
-        found = [(caller.name, impl) for caller in callers for impl in caller.get_hookimpls() if impl.plugin is plugin]
-        problems += [f"{hook}: a policy may only wrap it" for hook, impl in found if not (impl.wrapper or impl.hookwrapper)]
-    return tuple(problems)
+        problems += [f"{hook}: a policy may only wrap it" for hook, impl, _ in _answers(manager, plugin) if not _wraps(impl)]
+    warnings = tuple(warning for hook, impl, spec in _answers(manager, plugin) for warning in _deprecated(hook, impl, spec))
+    return Form(built_for, fits=True, violations=tuple(problems), warnings=warnings)
+
+
+def _answers(manager: pluggy.PluginManager, plugin: object) -> Iterator[tuple[str, pluggy.HookImpl, HookSpec | None]]:
+    """Yield each hook that a plugin implements or wraps, by name."""
+    for caller in sorted(manager.get_hookcallers(plugin) or [], key=lambda each: each.name):
+        yield from ((caller.name, impl, caller.spec) for impl in caller.get_hookimpls() if impl.plugin is plugin)
+
+
+def _wraps(impl: pluggy.HookImpl) -> bool:
+    return bool(impl.wrapper or impl.hookwrapper)
+
+
+def _deprecated(hook: str, impl: pluggy.HookImpl, spec: HookSpec | None) -> Iterator[str]:
+    """Say what pluggy warns of when it registers an implementation; its own warning goes to a log that few authors read."""
+    if spec is None:
+        return
+    if spec.warn_on_impl is not None:
+        yield f"{hook}: {spec.warn_on_impl}"
+    for argument, warning in (spec.warn_on_impl_args or {}).items():
+        if argument in impl.argnames:
+            yield f"{hook}, argument {argument}: {warning}"
 
 
 async def behavioural_violations(hooks: ProviderHooks) -> tuple[ProviderDescription | None, tuple[str, ...]]:
@@ -70,7 +116,9 @@ async def behavioural_violations(hooks: ProviderHooks) -> tuple[ProviderDescript
     if await probe.ask(hooks.describe) not in (None, description):
         probe.problems.append("jam_describe_provider: two calls gave different answers")
     probe.problems += description_problems(hooks.name, description)
-    probe.problems += [f"{hook}: required {why}" for hook, why in _required(description) if not hooks.implements(hook)]
+    probe.problems += [
+        f"{need.hook}: required {need.why}" for need in NEEDS if need.by(description) and not hooks.implements(need.hook)
+    ]
     await _probe_plans(probe, description)
     await _probe_placement(probe)
     await _probe_continuity(probe)
@@ -78,17 +126,42 @@ async def behavioural_violations(hooks: ProviderHooks) -> tuple[ProviderDescript
     return description, tuple(dict.fromkeys(probe.problems))
 
 
-def _required(description: ProviderDescription) -> Iterator[tuple[str, str]]:
-    if description.cells:
-        yield "jam_contribute_plan", "because it has cells"
-        yield "jam_open_runtime", "because it has cells"
-    if SHARED_CELL in description.cells:
-        yield "jam_place_session", "by the shared cell"
-    if description.cells and description.continuity:
-        for hook in ("jam_declare_capture", "jam_declare_activation", "jam_accepts_version"):
-            yield hook, "by sandboxed cells, unless the description declares no continuity"
-    if description.credential is not None:
-        yield "jam_check_credentials", "because a credential is described"
+@dataclass(frozen=True, slots=True)
+class Need:
+    """When a plugin must implement a hook: what a violation says after "required", and by which description."""
+
+    hook: str
+    why: str
+    by: Callable[[ProviderDescription], bool]
+
+
+def _has_cells(description: ProviderDescription) -> bool:
+    return bool(description.cells)
+
+
+def _is_shared(description: ProviderDescription) -> bool:
+    return SHARED_CELL in description.cells
+
+
+def _continues(description: ProviderDescription) -> bool:
+    return bool(description.cells) and description.continuity
+
+
+def _has_credential(description: ProviderDescription) -> bool:
+    return description.credential is not None
+
+
+NEEDS: tuple[Need, ...] = (
+    Need("jam_contribute_plan", "because it has cells", _has_cells),
+    Need("jam_open_runtime", "because it has cells", _has_cells),
+    Need("jam_place_session", "by the shared cell", _is_shared),
+    *(
+        Need(hook, "by sandboxed cells, unless the description declares no continuity", _continues)
+        for hook in ("jam_declare_capture", "jam_declare_activation", "jam_accepts_version")
+    ),
+    Need("jam_check_credentials", "because a credential is described", _has_credential),
+)
+"""Which cells, and what else a description says, need which hook (CAP-6). ``jam_describe_provider`` is asked of everyone."""
 
 
 class _Probe:
@@ -184,14 +257,6 @@ class _NoGuest:
     async def run(self, argv: tuple[str, ...], *, cwd: str, timeout_s: float, limit: int = 65_536) -> tuple[int | None, bytes]:
         """Refuse."""
         raise SandboxGoneError(sandbox=f"probe for {argv[:1]} in {cwd} within {timeout_s:g} s and {limit} bytes")
-
-
-def _version_problems(plugin: object) -> Iterator[str]:
-    version = getattr(plugin, "api_version", None)
-    if not (isinstance(version, tuple) and len(version) == 2 and all(type(part) is int for part in version)):
-        yield "has no api_version (a tuple of two numbers)"
-    elif version[0] != API_VERSION[0]:
-        yield f"written for plugin interface {version[0]}.x, this core has {API_VERSION[0]}.x"
 
 
 def _unmarked(manager: pluggy.PluginManager, plugin: object) -> Iterator[str]:

@@ -9,17 +9,27 @@ from functools import partial
 from importlib import metadata
 
 import anyio
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion
 
 from jamcore.system.foreign import Raised, call_bounded
+
+CORE = "jamcore"
+"""The distribution that plugins require."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One installed entry point, and whose it is; "?" where a distribution has no readable metadata."""
+    """One installed entry point, and whose it is; "?" where a distribution has no readable metadata.
+
+    ``requires`` is what the distribution's metadata requires of the core, as ``>=1,<2``; empty when it requires nothing of it.
+    """
 
     entry: metadata.EntryPoint
     distribution: str
     version: str
+    requires: str = ""
 
     @property
     def name(self) -> str:
@@ -58,6 +68,22 @@ def by_name(entries: Iterable[metadata.EntryPoint]) -> Mapping[str, tuple[Found,
     return {name: tuple(claims[name]) for name in sorted(claims)}
 
 
+def unfit(found: Found, *, core: str | None = None) -> str | None:
+    """Say why a distribution cannot work with this core by its own metadata, before anything of it is imported; ``None``: it may.
+
+    Args:
+        found: An entry point of the distribution.
+        core: The core's version; the installed one when absent.
+    """
+    here = _core_version() if core is None else core
+    try:
+        if not found.requires or here is None or SpecifierSet(found.requires).contains(here, prereleases=True):
+            return None
+    except InvalidVersion:  # a core that was built in some way of its own is nobody's fault
+        return None
+    return f"requires {CORE} {found.requires}, and this is {CORE} {here}"
+
+
 def claimed_by(same: Iterable[Found]) -> str:
     """Say who claims one name."""
     found = tuple(same)
@@ -94,11 +120,33 @@ def _construct(entry: metadata.EntryPoint) -> object:
     return entry.load()()
 
 
-def _origin(entry: metadata.EntryPoint) -> tuple[str, str]:
+def _origin(entry: metadata.EntryPoint) -> tuple[str, str, str]:
     try:
-        return (entry.dist.name, entry.dist.version) if entry.dist else ("?", "?")
+        if entry.dist:
+            return entry.dist.name, entry.dist.version, _requirement(entry.dist.requires or ())
     except Exception:  # noqa: BLE001 - isolation: a distribution without readable metadata
-        return ("?", "?")
+        return ("?", "?", "")
+    return ("?", "?", "")
+
+
+def _requirement(lines: Iterable[str]) -> str:
+    """Return what requirements say of the core, without those of extras."""
+    found = SpecifierSet()
+    for line in lines:
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:  # what installs it says so better
+            continue
+        if _normal(requirement.name) == CORE and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+            found &= requirement.specifier
+    return str(found)
+
+
+def _core_version() -> str | None:
+    try:
+        return metadata.version(CORE)
+    except metadata.PackageNotFoundError:  # a tree that was never installed
+        return None
 
 
 def _normal(name: str) -> str:

@@ -24,7 +24,7 @@ class Plugin(doubles.{base}):
 BROKEN = {
     "imports": ("import a_module_that_nobody_has", "ModuleNotFoundError"),
     "exits": ("raise SystemExit(3)", "SystemExit"),
-    "newer": (GOOD.format(base="GoodProvider", body="api_version = (9, 0)"), "plugin interface 9.x"),
+    "newer": (GOOD.format(base="GoodProvider", body="api_version = (9, 0)"), "plugin interface 9.0"),
     "signature": (
         GOOD.format(
             base="GoodProvider",

@@ -11,7 +11,7 @@ import pytest
 
 from jamcore.daemon.enginehouse import EngineHouse, open_engines
 from jamcore.domain.cells import Ability
-from jamcore.domain.providers import PluginReport
+from jamcore.domain.plugins import PluginKind, PluginReport
 from jamcore.domain.sandboxes import EngineHealth, EngineUnavailableError, Finding, Isolation
 from jamcore.engines.port import Engine, EngineContext, EnginePlugin
 from jamcore.engines.registry import EngineRegistry
@@ -161,8 +161,8 @@ async def test_what_is_shown_as_chosen_is_what_is_chosen() -> None:
 async def test_an_engine_that_was_not_loaded_says_why() -> None:
     """Blocked by a person or broken is not the same as never installed."""
     reports = (
-        PluginReport("quiet (engine)", "quiet-engine", "1.0", "blocked"),
-        PluginReport("odd (engine)", "odd-engine", "2.0", "broken", ("raised SystemExit: 3",)),
+        PluginReport("quiet", "quiet-engine", "1.0", "blocked", kind=PluginKind.ENGINE),
+        PluginReport("odd", "odd-engine", "2.0", "broken", ("raised SystemExit: 3",), kind=PluginKind.ENGINE),
     )
     made = EngineHouse({}, preferred=None, reports=reports)
     for name, words in (

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jamcore.domain.plugins import blocked_by_setting
 from jamcore.engines.bubblewrap import BubblewrapEnginePlugin
 from jamcore.engines.registry import GROUP, EngineRegistry
 
@@ -18,7 +19,7 @@ MODULES = {
     "imports": ("import a_module_that_nobody_has", "raised ModuleNotFoundError"),
     "exits": ("raise SystemExit(3)", "raised SystemExit: 3"),
     "hangs": ("import threading\nthreading.Event().wait()", "importing it took longer than"),
-    "newer": (ODD.format(name="newer", body="api_version = (99, 0)"), "written for plugin interface 99.x"),
+    "newer": (ODD.format(name="newer", body="api_version = (99, 0)"), "built for plugin interface 99.0, and this core has 1.0"),
     "unversioned": (ODD.format(name="unversioned", body="api_version = '1.0'"), "has no api_version"),
     "abilities": (ODD.format(name="abilities", body="abilities = ['freeze']"), "no frozen set of abilities"),
     "isolation": (ODD.format(name="isolation", body="isolation = 9"), "no isolation class"),
@@ -56,11 +57,12 @@ async def test_a_broken_engine_is_reported_and_the_rest_go_on(tmp_path: Path, mo
     registry = EngineRegistry(import_limit_s=5.0)
     await registry.load(found=found(tmp_path))
     assert set(registry.plugins()) == {"fine"}
-    reports = {report.name.removesuffix(" (engine)"): report for report in registry.reports()}
+    reports = {report.name: report for report in registry.reports()}
     assert reports.pop("fine").state == "loaded"
     assert set(reports) == set(MODULES)
     for name, report in reports.items():
-        assert (report.state, report.distribution, report.version) == ("broken", "odd-engines", "2.0")
+        state = "incompatible" if name == "newer" else "broken"
+        assert (report.state, report.distribution, report.version) == (state, "odd-engines", "2.0")
         assert MODULES[name][1] in "; ".join(report.violations), report
 
 
@@ -84,7 +86,7 @@ async def test_a_blocked_engine_is_not_imported(tmp_path: Path, monkeypatch: pyt
     install(tmp_path, "unwanted-engine", {"unwanted": f"open({str(tmp_path / 'ran')!r}, 'w')"})
     monkeypatch.syspath_prepend(str(tmp_path))
     registry = EngineRegistry()
-    await registry.load(found=found(tmp_path), blocked=frozenset({"unwanted"}))
+    await registry.load(found=found(tmp_path), blocked=blocked_by_setting({"unwanted"}))
     assert [report.state for report in registry.reports()] == ["blocked"]
     assert not (tmp_path / "ran").exists()
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from jamcore.domain.plugins import NO_BLOCKS, Block, blocked_by_setting
 from jamcore.plugins.families import FAMILIES
 from jamcore.plugins.manager import PROVIDERS, ProviderManager
 
@@ -106,8 +107,8 @@ async def test_a_bad_table_disables_its_own_provider(
     assert report.finding().hint == "Correct the table [providers.bad] in config.toml."
 
 
-@pytest.mark.parametrize("blocked", [frozenset[str](), frozenset({"installed"})], ids=["loaded", "blocked"])
-async def test_an_installed_name_cannot_be_taken(found: list[metadata.EntryPoint], blocked: frozenset[str]) -> None:
+@pytest.mark.parametrize("blocked", [NO_BLOCKS, blocked_by_setting({"installed"})], ids=["loaded", "blocked"])
+async def test_an_installed_name_cannot_be_taken(found: list[metadata.EntryPoint], blocked: Mapping[str, Block]) -> None:
     """Not even one that is blocked: whoever asks for it by name means the distribution's."""
     manager = ProviderManager()
     await manager.load(found=found, tables={"installed": GOOD}, blocked=blocked)
@@ -120,6 +121,6 @@ async def test_an_installed_name_cannot_be_taken(found: list[metadata.EntryPoint
 async def test_a_blocked_table_is_not_made(found: list[metadata.EntryPoint]) -> None:
     """Its family is not even imported."""
     manager = ProviderManager()
-    await manager.load(found=found, tables={"one": {**GOOD, "family": "gone"}}, blocked=frozenset({"one"}))
+    await manager.load(found=found, tables={"one": {**GOOD, "family": "gone"}}, blocked=blocked_by_setting({"one"}))
     assert manager.report("one").state == "blocked"
     assert manager.report("one").finding().ok

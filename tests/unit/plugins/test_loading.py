@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jamcore.domain.plugins import blocked_by_setting
 from jamcore.plugins.manager import POLICIES, PROVIDERS, ProviderManager
 from jamcore.system.distributions import installed
 
@@ -72,10 +73,14 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtur
 async def test_one_good_plugin_is_loaded_among_many_broken_ones(site: Path) -> None:
     """Each failure is a report that names the distribution and its version; nothing escapes."""
     manager = ProviderManager(hook_limit_s=1)
-    await manager.load(found=found(site), blocked=frozenset({"unwanted"}))
+    await manager.load(found=found(site), blocked=blocked_by_setting({"unwanted"}))
     states = {report.name: report.state for report in manager.reports()}
     assert manager.names() == ("fine",)
-    assert states == dict.fromkeys(MODULES, "broken") | {"fine": "loaded", "unwanted": "blocked"}
+    assert states == dict.fromkeys(MODULES, "broken") | {
+        "fine": "loaded",
+        "unwanted": "blocked",
+        "other_interface": "incompatible",
+    }
     words = {report.name: " ".join(report.violations) for report in manager.reports()}
     assert "ModuleNotFoundError" in words["import_error"]
     assert "SyntaxError" in words["syntax_error"]
@@ -112,7 +117,7 @@ async def test_one_distribution_seen_twice_is_one(site: Path) -> None:
 async def test_a_blocked_plugin_is_not_imported(site: Path) -> None:
     """Blocking is before importing."""
     manager = ProviderManager()
-    await manager.load(found=[entry for entry in found(site) if entry.name == "unwanted"], blocked=frozenset({"unwanted"}))
+    await manager.load(found=[entry for entry in found(site) if entry.name == "unwanted"], blocked=blocked_by_setting({"unwanted"}))
     assert manager.report("unwanted").state == "blocked"
     assert not [name for name in sys.modules if name.endswith(".unwanted")]
 
@@ -134,6 +139,7 @@ def test_installed_distributions_are_found_by_themselves(tmp_path: Path) -> None
     (tmp_path / "jamfake_damaged-1.5.dist-info" / "METADATA").unlink()
     code = """
 import anyio, json
+from jamcore.domain.plugins import blocked_by_setting
 from jamcore.plugins.manager import ProviderManager
 manager = ProviderManager()
 anyio.run(manager.load)
@@ -162,6 +168,7 @@ def test_a_plugin_that_hangs_does_not_hold_the_process(tmp_path: Path) -> None:
     """A process that loaded a hanging plugin still ends."""
     code = """
 import anyio
+from jamcore.domain.plugins import blocked_by_setting
 from jamcore.plugins.manager import ProviderManager
 from jamcore.testing.doubles.providers import HangingProvider
 print(anyio.run(ProviderManager(hook_limit_s=0.1).add, "good", HangingProvider()).state)
