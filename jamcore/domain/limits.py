@@ -27,6 +27,8 @@ NETWORK_CHECK_S = 15.0
 TURN_IDLE_TIMEOUT_S = 600.0
 """A turn of which nothing is heard while nothing of it runs or is asked: models think for minutes, and an agent that asks a failing one
 again for ever says nothing of it."""
+TURN_SILENCE_TOLD_S = 120.0
+"""After so much of that silence a person is told, once in a turn: few models think for longer without a word."""
 TURN_TIMEOUT_S = 86_400.0
 """A whole turn, without what a person takes to answer: turns of hours are real, one of more than a day has run away."""
 AROUND_PREPARATION_S = 120.0

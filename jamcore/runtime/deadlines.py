@@ -26,7 +26,7 @@ from jamcore.domain.events import (
     TurnOutcome,
     Working,
 )
-from jamcore.domain.limits import DEFAULTS, PROVIDER_REQUEST_S, Limits
+from jamcore.domain.limits import DEFAULTS, PROVIDER_REQUEST_S, TURN_SILENCE_TOLD_S, Limits
 from jamcore.system.clock import Clock
 from jamcore.system.tasks import owned_tasks
 
@@ -116,12 +116,17 @@ class TurnWatch:
             self._heard = now
             self._change()
 
+    def silent(self, now: float) -> float | None:
+        """Return for how long nothing was heard; ``None`` while something of it runs or waits for a person."""
+        return None if self._open or self._asked is not None else now - self._heard
+
     def left(self, now: float) -> float:
         """Return the seconds until a bound is reached as things are; 0 or less: it is."""
         if self._asked is not None:
             return math.inf
-        silence = math.inf if self._open else self._heard + self._idle_s - now
-        return min(silence, self._began + self._answering + self._whole_s - now)
+        silent = self.silent(now)
+        whole = self._began + self._answering + self._whole_s - now
+        return whole if silent is None else min(self._idle_s - silent, whole)
 
     def find_overdue(self, now: float, asked: str) -> TurnIdleError | TurnTooLongError | None:
         """Return why the turn has to end, if it has to; ``asked`` says which model it asked, and what came of it."""
@@ -162,15 +167,19 @@ class Deadlines:
     asked: Callable[[], str] = _nothing_known
 
     @asynccontextmanager
-    async def watching(self, interrupt: Callable[[], Awaitable[None]]) -> AsyncIterator[TurnWatch]:
+    async def watching(
+        self, interrupt: Callable[[], Awaitable[None]], tell: Callable[[Notice], Awaitable[None]]
+    ) -> AsyncIterator[TurnWatch]:
         """Yield the watch of one turn; when its time is out it is interrupted, and the block goes on to the provider's end mark.
+
+        Before that, after a part of the silence, the room is told of it once.
 
         Raises:
             TurnStuckError: The end mark did not come then; the block was left.
         """
         watch = TurnWatch(self.limits, self.clock.monotonic())
         async with owned_tasks() as tasks:
-            tasks.start_soon(self._end_in_time, watch, interrupt, tasks.cancel_scope)
+            tasks.start_soon(self._end_in_time, watch, interrupt, tell, tasks.cancel_scope)
             try:
                 yield watch
             finally:
@@ -179,9 +188,22 @@ class Deadlines:
             said = f"{watch.overdue.detail} It did not end within {PROVIDER_REQUEST_S:g} s either, so its program is stopped."
             raise TurnStuckError(detail=f"{watch.overdue.code}: {said}")
 
-    async def _end_in_time(self, watch: TurnWatch, interrupt: Callable[[], Awaitable[None]], block: anyio.CancelScope) -> None:
-        while (overdue := watch.find_overdue(self.clock.monotonic(), self.asked())) is None:
-            await self._first(watch.changed.wait, watch.left(self.clock.monotonic()))
+    async def _end_in_time(
+        self,
+        watch: TurnWatch,
+        interrupt: Callable[[], Awaitable[None]],
+        tell: Callable[[Notice], Awaitable[None]],
+        block: anyio.CancelScope,
+    ) -> None:
+        told = False
+        while (overdue := watch.find_overdue(now := self.clock.monotonic(), self.asked())) is None:
+            silent, left = watch.silent(now), watch.left(now)
+            if silent is not None and not told:
+                if told := silent >= TURN_SILENCE_TOLD_S:
+                    await tell(self._silence())
+                    continue
+                left = min(left, TURN_SILENCE_TOLD_S - silent)
+            await self._first(watch.changed.wait, left)
         watch.overdue = overdue
 
         async def end() -> None:
@@ -192,6 +214,14 @@ class Deadlines:
         if not await self._first(end, PROVIDER_REQUEST_S):
             watch.stuck = True
             block.cancel()
+
+    def _silence(self) -> Notice:
+        asked, limit = self.asked(), self.limits.turn_idle_s
+        said = (
+            f"Nothing was heard of the agent for {TURN_SILENCE_TOLD_S:g} s: it may be asking a model that fails, again and again."
+        )
+        then = f" After {limit:g} s the turn is interrupted (turn_idle_timeout_s)." if limit else ""
+        return Notice(level="warning", text=f"{said}{f' {asked}.' if asked else ''}{then}")
 
     async def _first(self, wait: Callable[[], Awaitable[None]], limit_s: float) -> bool:
         """Return whether ``wait`` came back before the time was out."""

@@ -87,7 +87,7 @@ class TurnRunner:
         async with (
             self._coordinator.turn_permit(turn.session_id, said_as=said_as),
             recording(self._feed, room=turn.room_id, turn=turn.id) as recorder,
-            self._deadlines.watching(partial(runtime.interrupt, identity)) as watch,
+            self._deadlines.watching(partial(runtime.interrupt, identity), recorder.record) as watch,
             self._desk.counter(turn, runtime, identity, waits=partial(self._waits, watch)) as counter,
             runtime.turn(identity, turn.text) as events,
         ):

@@ -118,6 +118,7 @@ def test_events_and_their_fields_exist(definitions: Mapping[str, Schema]) -> Non
         Told.MESSAGE_DELTA: {"messageId", "deltaContent"},
         Told.MESSAGE: {"messageId", "content", "toolRequests"},
         Told.REASONING: {"reasoningId", "content"},
+        Told.REASONING_DELTA: set(),
         Told.USAGE: {"inputTokens", "outputTokens"},
         Told.TURN_START: set(),
         Told.TURN_END: set(),

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from jamcore.continuity.coordinator import HostCoordinator
 from jamcore.domain.approvals import ApprovalAnswer, ApprovalPolicy, ApprovalState, DecisionRequest
 from jamcore.domain.errors import JamError
 from jamcore.domain.events import (
+    IN_DOUBT,
     ApprovalRequested,
     CommandFinished,
     CommandOutput,
@@ -31,6 +33,7 @@ from jamcore.domain.events import (
     TurnEnded,
     TurnOutcome,
     TurnStarted,
+    TurnStateChanged,
     UsageReported,
     Working,
 )
@@ -44,6 +47,8 @@ from jamcore.egress.heard import LastAnswer
 from jamcore.runtime.approvals import ApprovalDesk
 from jamcore.runtime.deadlines import Deadlines, TurnIdleError, TurnStuckError, TurnTooLongError, TurnWatch
 from jamcore.runtime.feed import RoomFeed
+from jamcore.runtime.seat import Seat
+from jamcore.runtime.seating import Seating
 from jamcore.runtime.turns import TurnRunner
 from jamcore.store import Repos, Store, open_store
 from jamcore.system.clock import SystemClock
@@ -348,6 +353,26 @@ async def test_a_silent_turn_is_interrupted_and_has_failed(world: World) -> None
     assert "https://m" in end.detail
 
 
+async def test_a_person_is_told_of_silence_once(world: World) -> None:
+    """Before the turn is interrupted, with the model that is asked and what will be done; not while something runs."""
+    async with world.running():
+        await world.says(COMMAND)
+        await world.time.passes(200)
+        await world.says(COMMAND_ENDED)
+        await world.time.passes(119)
+        assert await world.told(Notice) == []
+        await world.time.passes(1)
+        await world.says(TextDelta(item="m", text="a"))
+        await world.time.passes(500)
+        await world.says(TurnEnded(outcome=TurnOutcome.COMPLETED))
+        await world.ended()
+    [notice] = await world.told(Notice)
+    assert notice.text == (
+        "Nothing was heard of the agent for 120 s: it may be asking a model that fails, again and again."
+        " The model endpoint is https://m. After 600 s the turn is interrupted (turn_idle_timeout_s)."
+    )
+
+
 async def test_a_turn_that_never_began_is_ended_too(world: World) -> None:
     """Some agents say nothing at all before their model answered."""
     with anyio.fail_after(20):
@@ -458,6 +483,24 @@ async def test_an_agent_that_cannot_be_interrupted_is_left(world: World, refuses
     assert stuck.detail.startswith("turn.idle_timeout: Nothing was heard")
     assert world.agent.left_early
     assert (await world.stored()).state is TurnState.RUNNING
+
+
+@pytest.mark.guarantee("CONT-11")
+async def test_the_program_of_an_agent_that_cannot_be_interrupted_is_stopped(world: World) -> None:
+    """As of one that is gone: the room says that the turn is in doubt and why, and the seat's provider is lost."""
+    stuck, lost = TurnStuckError(detail="turn.idle_timeout: it did not end"), []
+
+    async def run(*_arguments: object, **_named: object) -> None:
+        raise stuck
+
+    runner = SimpleNamespace(run=run, doubt=world.runner.doubt)
+    seating = Seating(*cast("Any", (None, runner, None, BOUNDS, lambda seat, why: lost.append((seat, why)))))
+    seat = Seat(session=cast("Any", None), workspace=cast("Any", None), room_id=world.turn.room_id, identity=THREAD)
+    seat.runtime = cast("Any", world.agent)
+    assert not await seating._turn(seat, world.turn)
+    assert lost == [(seat, str(stuck))]
+    [said] = await world.told(TurnStateChanged)
+    assert (said.state, said.detail) == (IN_DOUBT, "turn.not_interrupted: turn.idle_timeout: it did not end")
 
 
 async def test_an_end_that_comes_late_counts(world: World) -> None:
