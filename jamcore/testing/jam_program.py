@@ -53,26 +53,33 @@ def fake_running(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(WAIT_S)
 
 
-def program(home: Path, *words: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, lives: Lives | None = None) -> Done:
+def program(
+    home: Path,
+    *words: str,
+    stdin: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    lives: Lives | None = None,
+    limit_s: float = WAIT_S,
+) -> Done:
     """Run ``jam`` as a program with pipes, or, forked by ``lives``, without input and with files."""
     environment = {**os.environ, "JAM_HOME": str(home), **(env or {})}
     if lives is not None:
-        return _forked(lives, words, environment)
+        return _forked(lives, words, environment, limit_s)
     done = subprocess.run(
         [sys.executable, "-m", "jamcore.cli.main", *words],
         input=stdin,
         capture_output=True,
-        timeout=WAIT_S,
+        timeout=limit_s,
         check=False,
         env=environment,
     )
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def _forked(lives: Lives, words: tuple[str, ...], environment: Mapping[str, str]) -> Done:
+def _forked(lives: Lives, words: tuple[str, ...], environment: Mapping[str, str], limit_s: float) -> Done:
     with TemporaryDirectory() as place:
         said, errors = Path(place, "out"), Path(place, "err")
-        status = lives.begin(_jam, *words, environment=environment, said=said, errors=errors).wait(WAIT_S)
+        status = lives.begin(_jam, *words, environment=environment, said=said, errors=errors).wait(limit_s)
         return Done(status, said.read_text(), errors.read_text())
 
 

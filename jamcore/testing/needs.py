@@ -3,6 +3,7 @@
 A test says ``@pytest.mark.needs("git")``. A missing need skips it by name; with ``JAM_REQUIRE_REAL=1`` (as in CI) it fails, so that
 a green run never hides that the real thing was absent.
 
+A need may say of what: ``provider:NAME``, ``account:NAME``, ``engine:ABILITY``, ``variable:NAME``; see :func:`needs_of_something`.
 More needs come from other packages: a conftest or pytest plugin implements ``pytest_jam_needs``, or a distribution has an entry
 point in the group ``jam.needs`` that names a :data:`Probe`. The core knows no provider.
 """
@@ -14,6 +15,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -80,6 +82,19 @@ def builtin_needs() -> dict[str, Probe]:
     }
 
 
+def probe_variable(name: str) -> str | None:
+    """``variable:NAME``: the environment says something that nobody can guess, as which repository to use."""
+    return None if os.environ.get(name) else f"the environment has no {name}"
+
+
+def needs_of_something() -> dict[str, Callable[[str], str | None]]:
+    """Return the needs that take a word after a colon: a provider's program or account, an engine's ability, a variable."""
+    from jamcore.testing.daemon import probe_provider  # imports the daemon's client, which most runs of tests never need
+    from jamcore.testing.live_rooms import probe_account, probe_engine
+
+    return {"provider": probe_provider, "account": probe_account, "engine": probe_engine, "variable": probe_variable}
+
+
 class Needs:
     """The needs of one test run: looks each up once and remembers the answer."""
 
@@ -100,6 +115,9 @@ class Needs:
     def _probe(self, name: str) -> Probe:
         if known := self._probes.get(name):
             return known
+        kind, colon, word = name.partition(":")
+        if colon and (about := needs_of_something().get(kind)):
+            return partial(about, word)
         for entry in entry_points(group=GROUP, name=name):
             probe: Probe = entry.load()
             return probe
