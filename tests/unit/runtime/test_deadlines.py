@@ -229,8 +229,12 @@ class Agent:
             self.left_early = True
             raise
         finally:
-            self.says.close()
-            self._events.close()
+            self.close()
+
+    def close(self) -> None:
+        """Say and hear nothing more."""
+        self.says.close()
+        self._events.close()
 
     async def _until_the_end(self) -> AsyncIterator[ProviderEvent]:
         async for event in self._events:
@@ -334,7 +338,9 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             desk=desk,
             deadlines=Deadlines(time, BOUNDS, time.sleep, lambda: "The model endpoint is https://m"),
         )
-        yield World(store, desk, time, turn, runner)
+        made = World(store, desk, time, turn, runner)
+        yield made
+        made.agent.close()
 
 
 @pytest.mark.guarantee("CONT-11")
