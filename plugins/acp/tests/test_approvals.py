@@ -182,18 +182,18 @@ def call_of(**told: object) -> AgentCall:
 
 def test_a_question_says_all_that_would_be_done() -> None:
     """A command is its words; a change names each file and how; what cannot be said whole is something that no rule covers."""
-    command = call_of(kind="execute", rawInput={"command": "ls", "cwd": "/w"}).question("r")
-    assert command == ApprovalRequested(item="i", request="r", subject="command", detail="ls", preview="in /w")
-    listed = call_of(kind="execute", rawInput={"command": ["echo", "a b"]}).question("r")
+    command = call_of(kind="execute", rawInput={"command": "ls", "cwd": "/w"}).question()
+    assert command == ApprovalRequested(item="i", subject="command", detail="ls", preview="in /w")
+    listed = call_of(kind="execute", rawInput={"command": ["echo", "a b"]}).question()
     assert (listed.subject, listed.detail) == ("command", "echo 'a b'")
     diffs = [
         {"type": "diff", "path": "/w/a", "oldText": None, "newText": "x\n"},
         {"type": "diff", "path": "/w/b", "oldText": "y\n", "newText": "z\n"},
     ]
-    change = call_of(kind="edit", content=diffs).question("r")
+    change = call_of(kind="edit", content=diffs).question()
     assert (change.subject, change.detail) == ("file-change", "add /w/a\nupdate /w/b")
     assert change.preview == "add /w/a\n@@ -1,0 +1,1 @@\n+x\nupdate /w/b\n@@ -1,1 +1,1 @@\n-y\n+z"
-    gone = call_of(kind="delete", locations=[{"path": "/w/c"}]).question("r")
+    gone = call_of(kind="delete", locations=[{"path": "/w/c"}]).question()
     assert (gone.subject, gone.detail) == ("file-change", "delete /w/c")
 
 
@@ -212,4 +212,4 @@ def test_a_question_says_all_that_would_be_done() -> None:
 )
 def test_what_is_neither_a_command_nor_a_change_is_something_else(told: dict[str, object]) -> None:
     """Then no rule of a person covers it."""
-    assert call_of(**told).question("r").subject == "other"
+    assert call_of(**told).question().subject == "other"

@@ -147,22 +147,22 @@ class Call:
 
     # ---------------------------------------------------------------------------------------------------------- question
 
-    def question(self, request: str) -> ApprovalRequested:
+    def question(self) -> ApprovalRequested:
         """Return the question whether it may be done. What cannot be said whole is something that no rule covers."""
         if self.kind == "execute" and self.command and len(self.command) < _WHOLE:
             cwd = text(self.asked.get("cwd"), 4096)
-            return self._asked(request, "command", self.command, f"in {cwd}" if cwd else "")
+            return self._asked("command", self.command, f"in {cwd}" if cwd else "")
         if self.changes_files:
             lines = [f"{change_of(self.kind, diff.get('oldText'), diff.get('newText'))} {diff.get('path')}" for diff in self.diffs]
             lines = lines or [f"{'delete' if self.kind == 'delete' else 'update'} {path}" for path in self.paths]
             detail = "\n".join(lines)
             if lines and self.kind != "move" and len(detail) < _WHOLE:
                 shown = (f"{line}\n{self._change(diff).diff}" for line, diff in zip(lines, self.diffs, strict=False))
-                return self._asked(request, "file-change", detail, text("\n".join(shown)))
-        return self._asked(request, "other", f"{self.title or self.kind}\n{as_json(dict(self.asked))}".strip(), "")
+                return self._asked("file-change", detail, text("\n".join(shown)))
+        return self._asked("other", f"{self.title or self.kind}\n{as_json(dict(self.asked))}".strip(), "")
 
-    def _asked(self, request: str, subject: Subject, detail: str, preview: str) -> ApprovalRequested:
-        return ApprovalRequested(item=self.item, subject=subject, detail=text(detail), request=request, preview=preview)
+    def _asked(self, subject: Subject, detail: str, preview: str) -> ApprovalRequested:
+        return ApprovalRequested(item=self.item, subject=subject, detail=text(detail), preview=preview)
 
 
 _WHOLE = 1 << 19

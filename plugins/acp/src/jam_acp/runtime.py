@@ -19,7 +19,7 @@ from jam_acp.questions import CANCELLED, reply
 from jam_acp.reading import identifier, member, number, text
 from jam_acp.replay import Replay, digest_of, turn_id
 from jam_acp.sessions import METHODS, Session, open_session, resume_session
-from jam_acp.stream import TurnStream
+from jam_acp.stream import Turn
 from jam_acp.updates import SPOKEN, Updates
 from jamcore.api import (
     ApprovalAnswer,
@@ -49,8 +49,8 @@ LEAVE_S = 15.0
 """Leaving a running turn, all in all: less than the finalisation of a runtime."""
 SILENCE_S = 120.0
 """After so long without a word and without work a person is told: some agents ask a failing model again for ever, and tell nobody."""
-NOTICES = 20
 REFUSED = -32601
+STRAY = "The agent went on by itself after the last turn; that is not shown here."
 
 _VERSION = re.compile(r"\d+\.\d+[0-9A-Za-z.+-]*")
 
@@ -147,11 +147,13 @@ class AcpRuntime:
             ProviderRefusedError: The session is not loaded, or a turn runs in it.
         """
         session = self._idle_session(identity)
-        turn = session.turn = TurnStream(turn_id(session.turns + 1, digest_of(text)))
+        turn = session.turn = Turn(turn_id(session.turns + 1, digest_of(text)))
         session.updates, session.busy, session.ran = Updates(), True, True
         try:
-            for kept in _said_before(session):
-                await turn.take(kept)
+            if session.stray:
+                session.stray = False
+                session.notices.keep(Notice(level="warning", text=STRAY))
+            await session.notices.show_in(turn)
             self._tasks.start_soon(self._prompt_to_the_end, session, turn, text)
             self._tasks.start_soon(self._watch, session, turn)
             yield turn
@@ -194,12 +196,12 @@ class AcpRuntime:
         problem = "the session is not loaded" if session is None else "a turn is running in this session"
         raise ProviderRefusedError(provider=self._profile.name, request="session/prompt", detail=problem)
 
-    async def _prompt_to_the_end(self, session: Session, turn: TurnStream, words: str) -> None:
+    async def _prompt_to_the_end(self, session: Session, turn: Turn, words: str) -> None:
         """Hear the end of a turn also when its owner is cancelled and interrupts it. It ends with the process at the latest."""
         with anyio.CancelScope(shield=True):
             await self._prompt(session, turn, words)
 
-    async def _prompt(self, session: Session, turn: TurnStream, words: str) -> None:
+    async def _prompt(self, session: Session, turn: Turn, words: str) -> None:
         """Send a person's text and wait for the answer, which is the end mark. Runs whoever reads the events, or does not."""
         client = session.agent.client
         sent = f"{self._profile.guard}{words}" if words.lstrip().startswith("/") else words
@@ -230,7 +232,7 @@ class AcpRuntime:
             end = TurnEnded(outcome=TurnOutcome.INTERRUPTED)
         await turn.finish(end)
 
-    async def _watch(self, session: Session, turn: TurnStream) -> None:
+    async def _watch(self, session: Session, turn: Turn) -> None:
         """Tell a person, once in a turn, that nothing is heard of the agent."""
         session.heard = anyio.current_time()
         while (left := session.heard + SILENCE_S - anyio.current_time()) > 0:
@@ -244,11 +246,11 @@ class AcpRuntime:
         )
         await turn.take(Notice(level="warning", text=words))
 
-    async def _say(self, turn: TurnStream, events: tuple[ProviderEvent, ...]) -> None:
+    async def _say(self, turn: Turn, events: tuple[ProviderEvent, ...]) -> None:
         for event in events:
             await turn.take(event)
 
-    async def _leave_turn(self, session: Session, turn: TurnStream) -> None:
+    async def _leave_turn(self, session: Session, turn: Turn) -> None:
         """Interrupt what still runs. A failure here must not hide why the turn was left; the session then stays busy and says so."""
         if turn.over.is_set():
             return
@@ -348,29 +350,16 @@ class AcpRuntime:
             if said is CANCELLED:
                 await self._notice(session, f"{self._profile.title} offers no way to allow this once: {call.title}")
             return said
-        return reply(options, await session.questions.ask(turn, call.question(session.questions.name(call.item))))
+        return reply(options, await session.questions.ask(turn, call.question(), turn.stopping))
 
     async def _notice(self, session: Session | None, words: str) -> None:
         """Show a person something, now or in the next turn."""
-        notice = Notice(level="warning", text=words)
-        if session is not None and session.turn is not None and not session.turn.over.is_set():
-            await session.turn.take(notice)
-        elif session is not None:
-            session.notices.append(notice)
-            del session.notices[:-NOTICES]
+        if session is not None:
+            await session.notices.say(Notice(level="warning", text=words), session.turn)
 
     def _only(self, agent: Agent) -> Session | None:
         """Return the agent's session, for a request that names none."""
         return next((session for session in self._sessions.values() if session.agent is agent), None)
-
-
-def _said_before(session: Session) -> tuple[Notice, ...]:
-    """Return, once, what happened while no turn ran."""
-    kept, session.notices = tuple(session.notices), []
-    if session.stray:
-        session.stray = False
-        kept = (*kept, Notice(level="warning", text="The agent went on by itself after the last turn; that is not shown here."))
-    return kept
 
 
 def _usage(answer: object) -> tuple[UsageReported, ...]:

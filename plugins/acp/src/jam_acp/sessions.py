@@ -10,15 +10,15 @@ import anyio
 from jam_acp.agent import Agent
 from jam_acp.places import Places
 from jam_acp.profile import Profile, Resume
-from jam_acp.questions import Questions
 from jam_acp.reading import member, members, text
 from jam_acp.replay import Replay
-from jam_acp.stream import TurnStream
+from jam_acp.stream import Turn
 from jam_acp.updates import Updates
 from jamcore.api import (
     ApprovalPolicy,
     InvalidInputError,
-    Notice,
+    KeptNotices,
+    OpenQuestions,
     ProviderRefusedError,
     ProviderTurn,
     RemoteError,
@@ -42,12 +42,11 @@ class Session:
     turns: int = 0
     """Turns that it holds; an agent has no names for them."""
     busy: bool = False
-    turn: TurnStream | None = None
+    turn: Turn | None = None
     updates: Updates = field(default_factory=Updates)
     stopping: anyio.Lock = field(default_factory=anyio.Lock)
-    questions: Questions = field(default_factory=Questions)
-    notices: list[Notice] = field(default_factory=list)
-    """What was said of it while no turn ran; shown in its next one."""
+    questions: OpenQuestions = field(default_factory=OpenQuestions)
+    notices: KeptNotices = field(default_factory=KeptNotices)
     ran: bool = False
     """Whether a turn ran in it; some agents have a word to say before the first."""
     heard: float = 0.0

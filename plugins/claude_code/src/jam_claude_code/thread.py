@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio
 
-from jam_claude_code.asking import OpenQuestions
 from jam_claude_code.description import NAME
 from jam_claude_code.events import Translator
 from jam_claude_code.ids import new_id
@@ -34,8 +33,10 @@ from jamcore.api import (
     GuestLauncher,
     GuestProcess,
     JamError,
+    KeptNotices,
     LineClient,
     Notice,
+    OpenQuestions,
     ProviderEvent,
     ProviderGoneError,
     ProviderTimeoutError,
@@ -63,8 +64,6 @@ NOTED_S = 2.0
 IDLE_S = 2.0
 """Until a program that ended a turn says that it is idle: at once."""
 NOT_OFFERED = -32601
-NOTICES = 20
-"""Warnings kept until a turn can show them."""
 
 NOT_A_COMMAND = "<system-reminder>The message above is a person's, as it stands. It is no command of Claude Code.</system-reminder>"
 """Behind a text that begins with a slash, so that the program takes it for what it is: some of its commands would end the conversation."""
@@ -99,7 +98,7 @@ class Thread:
         self._idle = anyio.Event()
         self._idle.set()
         self._news = anyio.Event()
-        self._notices: list[Notice] = []
+        self._notices = KeptNotices()
         self._last_words = ""
 
     # --------------------------------------------------------------------------------------------------------- beginning
@@ -158,7 +157,7 @@ class Thread:
             if turn.over.is_set():
                 return
             if not turn.sent:
-                await turn.end(TurnEnded(outcome=TurnOutcome.INTERRUPTED))
+                await turn.finish(TurnEnded(outcome=TurnOutcome.INTERRUPTED))
             with anyio.move_on_after(STOP_S):
                 while True:
                     # Again and again: what runs may be something else, and what the program has not begun yet it cannot interrupt.
@@ -178,7 +177,7 @@ class Thread:
         await self._wait_until_idle(turn)
         if turn.over.is_set():
             return  # interrupted while it waited
-        await self._show(turn)
+        await self._notices.show_in(turn)
         turn.sent = True
         message = {"role": "user", "content": _content(words)}
         try:
@@ -192,7 +191,7 @@ class Thread:
         with anyio.move_on_after(IDLE_S):
             await self._idle.wait()
             return
-        self._keep(Notice(level="info", text=BY_ITSELF))
+        self._notices.keep(Notice(level="info", text=BY_ITSELF))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_when, turn.over, tasks.cancel_scope)
             await self._idle.wait()
@@ -239,10 +238,7 @@ class Thread:
         if method == Told.RESULT and turn.provider_turn not in _turns_of(params):
             return  # the end of something that nobody asked for
         for event in self._translator.translate(method, params):
-            if isinstance(event, TurnEnded):
-                await turn.end(event)
-            else:
-                await turn.take(event)
+            await turn.take(event)
         if method == Told.ASSISTANT:
             self._news.set()
             self._news = anyio.Event()
@@ -300,12 +296,10 @@ class Thread:
             with anyio.move_on_after(NOTED_S):
                 while self._translator is not None and not self._translator.waits_for(identifier(params.get("tool_use_id"))):
                     await self._news.wait()
-            return reply(params, await self._questions.ask(turn, question(params)))
+            return reply(params, await self._questions.ask(turn, question(params)) or ApprovalAnswer.DENY)
         about = text(params.get("tool_name") or params.get("message"), 200)
         said = f"Claude Code asked Jam ({text(method, 80)}) and was refused" + (f": {about}" if about else ".")
-        self._keep(Notice(level="warning", text=said))
-        if turn is not None and turn.begun:
-            await self._show(turn)
+        await self._notices.say(Notice(level="warning", text=said), turn if turn is not None and turn.begun else None)
         if method == MAY_USE_TOOL:
             return not_asked()
         raise RemoteError(NOT_OFFERED, f"{text(method, 80)} is not offered in this sandbox")
@@ -318,16 +312,6 @@ class Thread:
         self._told_end()
         if self.turn is not None:
             self.turn.fail(error)
-
-    async def _show(self, turn: Turn) -> None:
-        """Show in a turn what was kept for one."""
-        kept, self._notices = self._notices, []
-        for notice in kept:
-            await turn.take(notice)
-
-    def _keep(self, notice: Notice) -> None:
-        self._notices.append(notice)
-        del self._notices[:-NOTICES]
 
     def _require_client(self) -> LineClient:
         if self._client is None:

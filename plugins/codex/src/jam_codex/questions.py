@@ -6,15 +6,14 @@ Codex offers more ("for the session", amendments of its own rules); none of it i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
 
 from jam_codex.protocol import CUT, EVENT_TEXT, identifier, member, text
 from jam_codex.turns import Turn
-from jamcore.api import ApprovalAnswer, ApprovalRequested, RemoteError
+from jamcore.api import ApprovalAnswer, ApprovalRequested, OpenQuestions, RemoteError
 
 NOTED_S = 2.0
 """What is asked about is announced right before; the announcement is read in another task, and is to be shown before the question."""
@@ -25,22 +24,13 @@ REFUSED = -32601
 Params = Mapping[str, Any]
 
 
-@dataclass
-class _Open:
-    """One question that waits."""
-
-    answered: anyio.Event = field(default_factory=anyio.Event)
-    answer: ApprovalAnswer = ApprovalAnswer.DENY
-
-
 class Questions:
-    """The open questions of one thread. Each waits for Jam's answer or for the end of its turn, whichever comes first."""
+    """The open questions of one thread, and what was announced of what they are about."""
 
     def __init__(self) -> None:
-        self._open: dict[str, _Open] = {}
+        self._open = OpenQuestions()
         self._announced: dict[str, object] = {}
         self._news = anyio.Event()
-        self._asked = 0
 
     def note(self, params: Params) -> None:
         """Remember what was announced, and of a change of files its contents; ``params`` are those of an item that began."""
@@ -59,28 +49,15 @@ class Questions:
         Raises:
             RemoteError: Denied, where Codex has no word for that.
         """
-        await turn.running.wait()
+        await turn.accepted.wait()
         if identifier(params.get("turnId")) != turn.provider_turn:
             return reply(method, params, ApprovalAnswer.DENY)  # of a turn that is over
-        self._asked += 1
-        request, waiting = f"{identifier(params.get('itemId'))[:200]}#{self._asked}", _Open()
-        self._open[request] = waiting
-        try:
-            about = await self._about(method, params)
-            await turn.take(about.model_copy(update={"request": request}), turn.provider_turn)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_call_when, turn.over, tasks.cancel_scope.cancel)
-                await waiting.answered.wait()
-                tasks.cancel_scope.cancel()
-        finally:
-            del self._open[request]
-        return reply(method, params, waiting.answer)
+        answer = await self._open.ask(turn, await self._about(method, params))
+        return reply(method, params, answer or ApprovalAnswer.DENY)
 
     def answer(self, request: str, answer: ApprovalAnswer) -> None:
-        """Take Jam's answer; a question that is not open any more is passed over."""
-        if waiting := self._open.get(request):
-            waiting.answer = answer
-            waiting.answered.set()
+        """See :meth:`jamcore.api.OpenQuestions.answer`."""
+        self._open.answer(request, answer)
 
     async def _about(self, method: str, params: Params) -> ApprovalRequested:
         item = identifier(params.get("itemId"))
@@ -157,8 +134,3 @@ def reply(method: str, params: Params, answer: ApprovalAnswer) -> dict[str, obje
 
 def _lines(*parts: tuple[str, str]) -> str:
     return "\n".join(f"{word} {value}" for word, value in parts if value)
-
-
-async def _call_when(event: anyio.Event, then: Callable[[], None]) -> None:
-    await event.wait()
-    then()

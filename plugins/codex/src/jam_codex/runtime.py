@@ -32,8 +32,8 @@ from jamcore.api import (
     ApprovalAnswer,
     ApprovalPolicy,
     JamError,
+    KeptNotices,
     LineClient,
-    Notice,
     ProviderEvent,
     ProviderGoneError,
     ProviderIdentity,
@@ -58,8 +58,6 @@ LEAVE_S = 15.0
 PAGE = 100
 PAGES = 1_000
 """Turns of a thread that are listed: a hundred thousand."""
-NOTICES = 20
-"""Warnings kept until a turn can show them."""
 
 CLIENT: Mapping[str, object] = {
     "clientInfo": {"name": "jam", "title": "Jam", "version": "0.1"},
@@ -75,15 +73,9 @@ class _Thread:
     busy: bool = False
     turn: Turn | None = None
     stopping: anyio.Lock = field(default_factory=anyio.Lock)
-    notices: list[Notice] = field(default_factory=list)
-    """What was said of it while no turn ran; shown in its next one, never in another thread's."""
+    notices: KeptNotices = field(default_factory=KeptNotices)
     questions: Questions | None = None
     """Where it asks before it acts; ``None``: it never does."""
-
-
-def _keep(kept: list[Notice], events: tuple[ProviderEvent, ...]) -> None:
-    kept += [event for event in events if isinstance(event, Notice)]
-    del kept[:-NOTICES]
 
 
 def _thread(identity: str, request: ThreadRequest) -> _Thread:
@@ -98,7 +90,8 @@ class CodexRuntime:
         self._client: LineClient | None = None
         self._version = ""
         self._threads: dict[str, _Thread] = {}
-        self._notices: list[Notice] = []
+        self._notices = KeptNotices()
+        """What was said of no thread, until the next turn of any."""
         self._opening = anyio.Lock()
         """One thread is opened or resumed at a time: of eight resumes at once, one in hundreds was never answered."""
         self._gone = anyio.Event()
@@ -181,10 +174,8 @@ class CodexRuntime:
         turn = thread.turn = Turn()
         try:
             await self._start(thread, turn, text)
-            for kept in (*self._notices, *thread.notices):
-                await turn.take(kept, None)
-            self._notices.clear()
-            thread.notices.clear()
+            for notices in (self._notices, thread.notices):
+                await notices.show_in(turn)
             yield turn
         finally:
             turn.leave()
@@ -230,7 +221,7 @@ class CodexRuntime:
         message = {"threadId": thread.identity, "input": [{"type": "text", "text": text}], **turn_settings(isolated=self._isolated)}
         try:
             with anyio.CancelScope(shield=True):
-                turn.begins(turn_of(await self._ask(Ask.TURN_START, message, START_S)))
+                turn.accept(turn_of(await self._ask(Ask.TURN_START, message, START_S)))
         except ProviderTimeoutError:
             raise  # it may run all the same, so it is interrupted on the way out
         except JamError as error:
@@ -240,7 +231,7 @@ class CodexRuntime:
     async def _stop(self, thread: _Thread, turn: Turn) -> None:
         """End a running turn, then what it left running. Codex keeps the commands of an interrupted turn alive on its own."""
         with anyio.move_on_after(STOP_S) as limit:
-            await turn.running.wait()
+            await turn.accepted.wait()
             async with anyio.create_task_group() as tasks:
                 # Asked about a turn that has just ended, Codex may never answer: the end mark counts, not the answer.
                 tasks.start_soon(self._ask_to_interrupt, thread, turn)
@@ -274,7 +265,7 @@ class CodexRuntime:
         thread = self._threads.get(identifier(params.get("threadId")))
         if thread is None:
             if "threadId" not in params:
-                _keep(self._notices, translate(method, params))
+                self._notices.keep(*translate(method, params))
             return
         if method == Told.STATUS:
             thread.busy = is_busy(params)
@@ -282,10 +273,10 @@ class CodexRuntime:
         if turn is None:
             return
         provider_turn = identifier(params.get("turnId") or member(params, "turn", "id")) or None
-        if method == Told.TURN_STARTED and turn.provider_turn is None and provider_turn is not None:
-            turn.begins(provider_turn)
+        if method == Told.TURN_STARTED and not turn.provider_turn and provider_turn is not None:
+            turn.accept(provider_turn)
         for event in translate(method, params):
-            await turn.take(event, provider_turn)
+            await turn.told(event, provider_turn)
         if thread.questions is not None and method == Told.ITEM_STARTED:
             thread.questions.note(params)
 
@@ -295,13 +286,10 @@ class CodexRuntime:
         turn = thread.turn if thread is not None else None
         if thread is not None and thread.questions is not None and turn is not None and method in ASKED:
             return await thread.questions.ask(turn, method, params)
-        event = notice(method, params)
-        if thread is not None and thread.turn is not None:
-            await thread.turn.take(event, None)
-        elif thread is not None:
-            _keep(thread.notices, (event,))
+        if thread is not None:
+            await thread.notices.say(notice(method, params), turn)
         elif len(self._threads) <= 1:  # of several sessions' threads nobody can say whose it is
-            _keep(self._notices, (event,))
+            self._notices.keep(notice(method, params))
         return decline(method)
 
     async def ended(self, error: JamError) -> None:

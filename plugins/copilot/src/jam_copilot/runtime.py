@@ -30,9 +30,8 @@ from jam_copilot.protocol import (
     version_of,
 )
 from jam_copilot.questions import only_reads, question, refused, reply
-from jam_copilot.stream import Turn
 from jam_copilot.sweep import Guest
-from jam_copilot.thread import Thread
+from jam_copilot.thread import Thread, Turn
 from jamcore.api import (
     ApprovalAnswer,
     JamError,
@@ -46,7 +45,6 @@ from jamcore.api import (
     RemoteError,
     ThreadRequest,
     ThreadState,
-    TurnStarted,
 )
 
 REQUEST_S = 60.0
@@ -223,20 +221,21 @@ class CopilotRuntime:
         raise ProviderRefusedError(provider=NAME, request=Ask.SEND.value, detail=problem)
 
     async def _start(self, thread: Thread, turn: Turn, text: str) -> None:
-        thread.taken = ""
         try:
             with anyio.CancelScope(shield=True):
                 message = message_of(await self._ask(Ask.SEND, {"sessionId": thread.identity, "prompt": text}, SEND_S))
             await self._accepted(thread, turn)
-            if thread.taken not in ("", message):
+            if turn.provider_turn not in ("", message):
                 raise nonsense("another message than the one that was sent came into the conversation")
-            if thread.taken:
+            if turn.provider_turn:
                 await self._ask(Ask.SAVE, {"sessionId": thread.identity})
-                turn.begin(TurnStarted(provider_turn=message))
-            turn.begin(*thread.kept())
+                await turn.start()
+            await thread.notices.show_in(turn)
         except JamError as error:
             turn.fail(error)
             raise
+        finally:
+            turn.saved.set()
 
     async def _accepted(self, thread: Thread, turn: Turn) -> None:
         """Wait until the message is in the conversation. What the agent had just begun by itself comes to its end before."""
@@ -308,9 +307,9 @@ class CopilotRuntime:
         if method != EVENT or thread is None or event is None:
             return
         match event.kind:
-            case Told.USER_MESSAGE if thread.turn is not None:
-                thread.taken = identifier(event.data.get("messageId"))
-                thread.turn.accepted.set()
+            case Told.USER_MESSAGE if thread.turn is not None and not thread.turn.accepted.is_set():
+                thread.turn.accept(identifier(event.data.get("messageId")))
+                await thread.turn.saved.wait()  # what comes after it stands behind the turn's start
             case Told.TURN_START:
                 thread.begins()
                 if thread.turn is None or thread.turn.over.is_set():
@@ -324,13 +323,16 @@ class CopilotRuntime:
         turn = thread.running_turn(event)
         for translated in thread.translator.translate(event):
             if turn is None:
-                thread.keep(translated)
+                thread.notices.keep(translated)
             else:
+                await thread.notices.show_in(turn)
                 await turn.take(translated)
 
     async def _stop_by_itself(self, thread: Thread) -> None:
         """Stop what the agent begins without a person: the end of a detached command wakes it. It is told of that in its next turn."""
-        thread.keep(Notice(level="warning", text="Copilot began to work by itself after a command had ended, and was stopped."))
+        thread.notices.keep(
+            Notice(level="warning", text="Copilot began to work by itself after a command had ended, and was stopped.")
+        )
         with suppress(JamError):  # the connection says itself why it ended
             await self._ask(Ask.ABORT, {"sessionId": thread.identity}, STOP_S)
 

@@ -8,11 +8,16 @@ import anyio
 
 from jam_copilot.events import Translator
 from jam_copilot.protocol import Event, Told
-from jam_copilot.stream import Turn
-from jamcore.api import Notice, ProviderEvent
+from jamcore.api import KeptNotices, Notice, TurnStream
 
-NOTICES = 20
-"""Warnings kept until a turn can show them."""
+
+class Turn(TurnStream):
+    """The stream of one turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.saved = anyio.Event()
+        """Set once the person's message is in the journal on disk, or that is not waited for any more."""
 
 
 @dataclass
@@ -26,11 +31,8 @@ class Thread:
     calm: anyio.Event = field(default_factory=anyio.Event)
     """Set while the agent does nothing, neither in a turn of Jam's nor by itself."""
     turn: Turn | None = None
-    taken: str = ""
-    """The person's message that came last into the conversation."""
     stopping: anyio.Lock = field(default_factory=anyio.Lock)
-    notices: list[Notice] = field(default_factory=list)
-    """What was said of it while no turn ran; shown in its next one, never in another thread's."""
+    notices: KeptNotices = field(default_factory=KeptNotices)
     open: set[str] = field(default_factory=set)
     """Questions that wait for an answer."""
 
@@ -52,19 +54,6 @@ class Thread:
         begun = self.turn.accepted.is_set() or (event.kind == Told.IDLE and self.translator.failed)
         return self.turn if begun else None
 
-    def keep(self, event: ProviderEvent) -> None:
-        """Keep a notice for the next turn; anything else is passed over."""
-        self.notices += (event,) if isinstance(event, Notice) else ()
-        del self.notices[:-NOTICES]
-
-    def kept(self) -> tuple[Notice, ...]:
-        """Return what was kept, and keep it no longer."""
-        kept, self.notices = tuple(self.notices), []
-        return kept
-
     async def say(self, notice: Notice) -> None:
         """Say something in the running turn, or in the next one."""
-        if self.turn is None or self.turn.over.is_set():
-            self.keep(notice)
-        else:
-            await self.turn.take(notice)
+        await self.notices.say(notice, self.turn)

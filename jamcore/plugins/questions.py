@@ -1,0 +1,67 @@
+"""What a provider asks before it acts, and the wait for Jam's answer: this once, or no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import anyio
+
+from jamcore.domain.approvals import REQUEST_CHARACTERS, ApprovalAnswer
+from jamcore.domain.events import ApprovalRequested
+from jamcore.plugins.turnstream import TurnStream
+
+COUNT_CHARACTERS = 56
+"""Of the name by which a question is answered, for its number; the rest is for the item that it is about."""
+
+
+@dataclass
+class _Open:
+    """One question that waits."""
+
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    answer: ApprovalAnswer | None = None
+
+
+class OpenQuestions:
+    """The open questions of one thread. Each waits for Jam's answer or for the end of its turn, whichever comes first."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+        self._asked = 0
+
+    async def ask(self, turn: TurnStream, about: ApprovalRequested, *until: anyio.Event) -> ApprovalAnswer | None:
+        """Pass a question on under a name of its own, and return the answer. A provider may ask about one item more than once.
+
+        Args:
+            turn: The turn that asks.
+            about: What is asked; its ``request`` is chosen here.
+            until: What ends the wait besides the answer and the end of the turn.
+
+        Returns:
+            The answer; ``None``: the turn is over, or is to end, and nobody answers any more.
+        """
+        self._asked += 1
+        request, waiting = f"{about.item[: REQUEST_CHARACTERS - COUNT_CHARACTERS]}#{self._asked}", _Open()
+        self._open[request] = waiting
+        try:
+            await turn.take(about.model_copy(update={"request": request}))
+            async with anyio.create_task_group() as tasks:
+                for event in (turn.over, *until):
+                    tasks.start_soon(_call_when, event, tasks.cancel_scope.cancel)
+                await waiting.answered.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            del self._open[request]
+        return waiting.answer
+
+    def answer(self, request: str, answer: ApprovalAnswer) -> None:
+        """Take Jam's answer; a question that is not open any more is passed over."""
+        if waiting := self._open.get(request):
+            waiting.answer = answer
+            waiting.answered.set()
+
+
+async def _call_when(event: anyio.Event, then: Callable[[], None]) -> None:
+    await event.wait()
+    then()
