@@ -29,7 +29,8 @@ from jamcore.domain.events import RoomEvent
 from jamcore.domain.plan import TOOLS_ROOT
 from jamcore.domain.providers import ToolchainSpec
 from jamcore.domain.requests import Health
-from jamcore.plugins.manager import ProviderManager
+from jamcore.plugins.families import Table
+from jamcore.plugins.manager import NO_TABLES, ProviderManager
 from jamcore.sandbox.toolchain import COMPLETE, CompletionRecord
 from jamcore.system.files import Files
 from jamcore.testing.crash import Life, Lives
@@ -334,13 +335,18 @@ def _number_inside(pid: int) -> int:
 # ------------------------------------------------------------------------------------------------------------ toolchain
 
 
-async def place_toolchain(app: Path, provider: str) -> None:
-    """Put the pinned program of an installed provider plugin where the daemon would install it, without a download for each test.
+async def place_toolchain(app: Path, provider: str, *, tables: Mapping[str, Table] = NO_TABLES) -> None:
+    """Put the pinned program of a provider where the daemon would install it, without a download for each test.
+
+    Args:
+        app: The daemon's app directory.
+        provider: Of an installed plugin, or of one of the tables.
+        tables: The providers by configuration that the daemon will read.
 
     Raises:
         ToolchainUnavailableError: The plugin is not installed or not loaded, or its program cannot be had here.
     """
-    spec = await _pinned(provider)
+    spec = await _pinned(provider, tables)
     source = await to_thread.run_sync(installed_toolchain, spec)
     await to_thread.run_sync(_link, app, provider, spec, source)
 
@@ -354,9 +360,9 @@ def probe_provider(provider: str) -> str | None:
     return None
 
 
-async def _pinned(provider: str) -> ToolchainSpec:
+async def _pinned(provider: str, tables: Mapping[str, Table] = NO_TABLES) -> ToolchainSpec:
     manager = ProviderManager()
-    await manager.load()
+    await manager.load(tables=tables)
     if provider not in manager.names():
         raise ToolchainUnavailableError(f"the provider plugin {provider} is not installed")
     spec = manager.provider(provider).description.toolchain
