@@ -19,6 +19,7 @@ from jamcore.control.routes import (
     hosts,
     imports,
     operations,
+    plugins,
     rooms,
     system,
     workspaces,
@@ -29,6 +30,7 @@ from jamcore.daemon.services import Services
 
 ROUTES: tuple[AnyRoute, ...] = (
     *system.ROUTES,
+    *plugins.ROUTES,
     *rooms.ROUTES,
     *hosts.ROUTES,
     *approvals.ROUTES,

@@ -7,6 +7,7 @@ from jamcore.control.clearing import ClearingClient
 from jamcore.control.exports import ExportClient
 from jamcore.control.imports import ImportClient
 from jamcore.control.operations import Follow, OperationClient
+from jamcore.control.plugins import PluginClient
 from jamcore.control.removals import RemovalClient
 from jamcore.control.workspaces import WorkspaceClient
 
@@ -21,6 +22,7 @@ class ClientParts:
         imports: Exports that were made elsewhere.
         clearing: What clears the disk: whole hosts, and exports.
         operations: Journaled operations and their stories.
+        plugins: Plugins, and which are blocked.
         workspaces: Workspaces as they stand, and their recovery.
     """
 
@@ -31,4 +33,5 @@ class ClientParts:
         self.imports = ImportClient(change)
         self.clearing = ClearingClient(ask, change)
         self.operations = OperationClient(ask, follow)
+        self.plugins = PluginClient(ask, change)
         self.workspaces = WorkspaceClient(ask, change)

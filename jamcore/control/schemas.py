@@ -7,6 +7,7 @@ from typing import Literal
 from jamcore.domain.changes import ChangeDecision, ChangeRequest
 from jamcore.domain.continuity import Checkpoint
 from jamcore.domain.keeping import ExportRow
+from jamcore.domain.plugins import PluginView
 from jamcore.domain.records import Record
 from jamcore.domain.requests import CellRow, CredentialRow, EngineView, ProviderView, RoomView
 from jamcore.domain.retention import CheckpointStanding
@@ -50,6 +51,12 @@ class ProviderList(Record):
     """Every provider plugin, also those that were not loaded."""
 
     items: tuple[ProviderView, ...]
+
+
+class PluginList(Record):
+    """Every provider, engine and policy plugin, also those that were not loaded."""
+
+    items: tuple[PluginView, ...]
 
 
 class EngineList(Record):

@@ -33,6 +33,7 @@ from jamcore.daemon.journaled import Journaled, journaled
 from jamcore.daemon.keeping import Keeping, keeping
 from jamcore.daemon.last_checkpoints import LastCheckpoints
 from jamcore.daemon.options import DaemonOptions
+from jamcore.daemon.plugins import Blocks, Plugins
 from jamcore.daemon.providers import Providers
 from jamcore.daemon.reconciling import Places, places, reconcile_workspaces
 from jamcore.daemon.recovery import Recovery
@@ -69,6 +70,7 @@ class _Foundations:
 
     identity: DaemonId
     store: Store
+    blocks: Blocks
     plugins: ProviderManager
     engines: EngineHouse
     credentials: Credentials
@@ -127,6 +129,7 @@ async def composed(options: DaemonOptions) -> AsyncIterator[Services]:
         yield Services(
             system=status,
             providers=Providers(plugins=base.plugins, engines=base.engines, toolchains=base.toolchains, gate=live.gate),
+            plugins=Plugins(plugins=base.plugins, engines=base.engines, blocks=base.blocks, clock=options.clock),
             credentials=base.credentials,
             rooms=work.rooms,
             hosts=work.overrides,
@@ -162,14 +165,16 @@ async def _lay_foundations(stack: AsyncExitStack, options: DaemonOptions) -> _Fo
             daemon_id=identity,
         )
     )
-    plugins = await load_plugins(options)
+    blocks = Blocks(options.app, files=options.files, setting=options.blocked_plugins)
+    plugins = await load_plugins(options, blocks)
     parts = journaled(store, options.crash)
     feed = RoomFeed(store)
     return _Foundations(
         identity=identity,
         store=store,
+        blocks=blocks,
         plugins=plugins,
-        engines=await open_installed_engines(stack, options),
+        engines=await open_installed_engines(stack, options, blocks),
         credentials=credentials_for(options, plugins),
         toolchains=Toolchains(options.app, files=options.files, wheel_directory=options.wheel_directory),
         feed=feed,

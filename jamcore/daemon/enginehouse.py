@@ -125,6 +125,10 @@ class EngineHouse:
         """Return what became of each engine plugin when it was loaded."""
         return self._reports
 
+    def troubles(self) -> Mapping[str, str]:
+        """Return why each engine that was loaded and could not be opened could not."""
+        return self._broken
+
     def _strength(self, name: str) -> int:
         engine = self._engines.get(name)
         return -1 if engine is None else int(engine.isolation)

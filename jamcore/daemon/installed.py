@@ -7,15 +7,15 @@ from contextlib import AsyncExitStack
 from jamcore.daemon.credentials import Credentials
 from jamcore.daemon.enginehouse import EngineHouse, open_engines
 from jamcore.daemon.options import DaemonOptions
-from jamcore.domain.plugins import blocked_by_setting
+from jamcore.daemon.plugins import Blocks
 from jamcore.engines.registry import EngineRegistry
 from jamcore.plugins.manager import ProviderManager
 
 
-async def load_plugins(options: DaemonOptions) -> ProviderManager:
+async def load_plugins(options: DaemonOptions, blocks: Blocks) -> ProviderManager:
     """Load every installed provider plugin and every configured one; one that cannot be loaded is reported, not fatal."""
     plugins = ProviderManager()
-    await plugins.load(blocked=blocked_by_setting(options.blocked_plugins), tables=options.providers)
+    await plugins.load(blocked=await blocks.all(), tables=options.providers)
     return plugins
 
 
@@ -28,10 +28,10 @@ def credentials_for(options: DaemonOptions, plugins: ProviderManager) -> Credent
     return credentials
 
 
-async def open_installed_engines(stack: AsyncExitStack, options: DaemonOptions) -> EngineHouse:
+async def open_installed_engines(stack: AsyncExitStack, options: DaemonOptions, blocks: Blocks) -> EngineHouse:
     """Open every installed engine, each with private directories of its own."""
     registry = EngineRegistry()
-    await registry.load(blocked=blocked_by_setting(options.blocked_plugins))
+    await registry.load(blocked=await blocks.all())
     return await open_engines(
         stack,
         registry,

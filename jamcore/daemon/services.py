@@ -31,6 +31,7 @@ from jamcore.domain.keeping import (
     RoomExportRequest,
 )
 from jamcore.domain.ownership import Reconciliation
+from jamcore.domain.plugins import PluginView
 from jamcore.domain.requests import (
     AcceptRequest,
     CellRow,
@@ -108,6 +109,19 @@ class ProviderService(Protocol):
 
     async def progress(self, provider: str) -> InstallProgress:
         """Say how far an installation of it is, if one runs."""
+
+
+class PluginService(Protocol):
+    """Plugins themselves: where each comes from, what became of it, and whether a person wants it."""
+
+    async def list(self) -> tuple[PluginView, ...]:
+        """Return every provider, engine and policy plugin, also those not loaded, each with all that is wrong with it."""
+
+    async def block(self, name: str, why: str) -> tuple[PluginView, ...]:
+        """Never import what has this name from the next start on. Returns all that have it. An exact retry changes nothing."""
+
+    async def unblock(self, name: str) -> tuple[PluginView, ...]:
+        """Import what has this name again from the next start on. Returns all that have it. An exact retry changes nothing."""
 
 
 class CredentialService(Protocol):
@@ -344,6 +358,7 @@ class Services:
 
     system: SystemService
     providers: ProviderService
+    plugins: PluginService
     credentials: CredentialService
     rooms: RoomService
     hosts: HostService

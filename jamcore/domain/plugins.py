@@ -119,6 +119,7 @@ class PluginView(Record):
 
     Attributes:
         name: Of its entry point or table.
+        kind: Which door it came through; absent for a blocked name that nothing has.
         entry: What its entry point names; empty for a table of the configuration.
         built_for: The version of the interface that it says; absent when it was not asked, as one that is blocked is not.
         requires: What its distribution requires of jamcore; empty when it says nothing.
@@ -128,10 +129,11 @@ class PluginView(Record):
         warnings: What it uses that will go.
         block: What blocks it, now or from the next start.
         at_next_start: ``blocked`` or ``unblocked`` when the daemon's next start changes that; empty otherwise.
+        hint: What a person can do about it.
     """
 
     name: str
-    kind: PluginKind
+    kind: PluginKind | None
     distribution: str
     version: str
     entry: str
@@ -180,7 +182,7 @@ class PluginReport:
     def hint(self) -> str:
         """Return what a person can do about it; empty where there is nothing to do."""
         if self.block is not None:
-            return f"To undo it: {self.block.unblock}."
+            return f"To undo it: {self.block.unblock}; it counts from the daemon's next start on."
         if self.state == "incompatible":
             return f"Install a version of {self.distribution} that is built for this Jam, or upgrade Jam."
         if self.state == "loaded":
@@ -197,6 +199,27 @@ class PluginReport:
             ok=self.state in ("loaded", "blocked"),
             detail="; ".join(said) or self.state,
             hint=self.hint(),
+        )
+
+    def view(self, block: Block | None) -> PluginView:
+        """Return the report as a client sees it; ``block`` is what will block it at the next start."""
+        blocked = self.state == "blocked"
+        at_next_start = "" if blocked is (block is not None) else "unblocked" if blocked else "blocked"
+        return PluginView(
+            name=self.name,
+            kind=self.kind,
+            distribution=self.distribution,
+            version=self.version,
+            entry=self.entry,
+            built_for=version_text(self.built_for) if self.built_for else None,
+            requires=self.requires,
+            core=version_text(API_VERSION),
+            state=self.state,
+            problems=self.violations,
+            warnings=self.warnings,
+            block=block,
+            at_next_start=at_next_start,
+            hint="" if at_next_start == "unblocked" else self.hint(),
         )
 
     def refusal(self, known: tuple[str, ...]) -> UnknownProviderError:

@@ -113,7 +113,7 @@ async def test_a_plugin_that_is_gone_while_its_sessions_exist(daemon: DaemonChil
     entries = site / "jam_codex-99.0.dist-info" / "entry_points.txt"
     entries.write_text("[jam.providers]\ncodex = jam_codex_that_was_removed:Plugin\n")
     async with running_daemon(daemon, PYTHONPATH=str(site)) as client:
-        await without_the_plugin(client, ref)
+        await without_the_plugin(client, ref, "capability.unknown_provider")
         assert (await client.change(str(change.id))).change == change
         assert "jam-codex 99.0" in about((await client.doctor()).findings, "codex").subject
 
@@ -124,11 +124,36 @@ async def test_a_plugin_that_is_gone_while_its_sessions_exist(daemon: DaemonChil
     assert [turn.id for turn in after.turns][: len(before.turns)] == [turn.id for turn in before.turns]
 
 
-async def without_the_plugin(client: JamClient, ref: str) -> None:
+async def test_a_plugin_that_is_blocked_while_its_sessions_exist(daemon: DaemonChild, model: ResponsesServer) -> None:
+    """Until the next start it works; then its rooms are refused with what unblocks it, and all lists agree; unblocked, all is back."""
+    async with running_daemon(daemon) as client:
+        room = await client.create_room(managed("codex", model.base_url))
+        ref = str(room.room.id)
+        (said,) = await client.plugins.block("codex", why="its vendor was sold")
+        assert (said.state, said.at_next_start) == ("loaded", "blocked")
+        assert (await ask(client, room, "Write the file")).state is TurnState.CAPTURED
+        await client.stop(ref)
+
+    async with running_daemon(daemon) as client:
+        await without_the_plugin(client, ref, "plugin.blocked")
+        with refused("plugin.blocked") as stopped:
+            await client.resume(ref)
+        assert stopped.value.context()["unblock"] == "jam plugin unblock codex"
+        assert about((await client.doctor()).findings, "codex").detail == "blocked"
+        assert {view.name: view.state for view in await client.providers()}["codex"] == "blocked"
+        assert {view.name: view.state for view in await client.plugins.list()}["codex"] == "blocked"
+        await client.plugins.unblock("codex")
+
+    async with running_daemon(daemon) as client:
+        assert (await ask(client, room, "and then")).state is TurnState.CAPTURED
+        assert len(await client.turns(ref)) == 2
+
+
+async def without_the_plugin(client: JamClient, ref: str, code: str) -> None:
     """Everything that can be done with a room whose plugin is not there."""
     assert [str(view.room.id) for view in await client.rooms()] == [ref]
     assert len(await client.turns(ref)) == 1
     assert [event async for event in client.events(ref, follow=False)]
-    with refused("capability.unknown_provider"):
+    with refused(code):
         await client.resume(ref)
     assert (await client.stop(ref)).outcome == "already-parked"

@@ -27,6 +27,7 @@ from jamcore.testing.fake_daemon.continuity import FakeContinuity
 from jamcore.testing.fake_daemon.exports import FakeExports
 from jamcore.testing.fake_daemon.imports import FakeImports
 from jamcore.testing.fake_daemon.operations import FakeOperations
+from jamcore.testing.fake_daemon.plugins import FakePlugins
 from jamcore.testing.fake_daemon.records import (
     AT,
     LIMITS,
@@ -43,6 +44,7 @@ def services_of(fake: FakeServices) -> Services:
     return Services(
         system=FakeSystem(fake),
         providers=FakeProviders(fake),
+        plugins=FakePlugins(fake),
         credentials=FakeCredentials(fake),
         rooms=FakeRooms(fake),
         hosts=FakeHosts(fake),

@@ -19,6 +19,7 @@ from jamcore.domain.approvals import (
 from jamcore.domain.changes import ChangeDecision, ChangedPath, ChangeFlag, ChangeRequest, EvidenceFile
 from jamcore.domain.errors import NotFoundError
 from jamcore.domain.kept_exports import KeptExport
+from jamcore.domain.plugins import Block
 from jamcore.domain.requests import (
     InstallProgress,
     RunRequest,
@@ -49,6 +50,7 @@ class FakeServices:
         self.runs: dict[UUID, RunRequest] = {}
         self.exports: dict[UUID, KeptExport] = {}
         self.secrets: dict[str, str] = {}
+        self.blocks: dict[str, Block] = {}
         self.stopping = anyio.Event()
         self.progress = InstallProgress()
         self.readers = 0

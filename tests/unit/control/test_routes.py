@@ -55,6 +55,9 @@ def rows() -> tuple[Row, ...]:
         Row("list_cells", "GET", "/v1/providers/cells", "", 200, "cells"),
         Row("install_provider", "POST", "/v1/providers/codex/install", "", 200, "install"),
         Row("install_progress", "GET", "/v1/providers/codex/install", "", 200, "progress"),
+        Row("list_plugins", "GET", "/v1/plugins", "", 200, "plugins"),
+        Row("block_plugin", "PUT", "/v1/plugins/codex/block", '{"why": "w"}', 200, "block"),
+        Row("unblock_plugin", "DELETE", "/v1/plugins/codex/block", "", 200, "unblock"),
         Row("set_credential", "PUT", "/v1/credentials/openai", '{"value": "k"}', 200, "set_credential"),
         Row("list_credentials", "GET", "/v1/credentials", "", 200, "credentials"),
         Row("forget_credential", "DELETE", "/v1/credentials/openai", "", 200, "forget_credential"),
@@ -222,6 +225,10 @@ async def test_the_typed_client_speaks_every_operation(served: Served) -> None:
     assert len(await client.cells()) == 2
     assert (await client.install("codex")).version == "0.163.0"
     assert (await client.install_progress("codex")).step in {"", "downloading"}
+    (blocked,) = await client.plugins.block("codex", why="é\n")
+    assert (blocked.block and blocked.block.why, blocked.at_next_start) == ("é\n", "blocked")
+    assert blocked in await client.plugins.list()
+    assert (await client.plugins.unblock("codex"))[0].block is None
     assert (await client.set_credential("a/b", "sécret")).present
     assert [row.name for row in await client.credentials()] == ["a/b"]
     await client.forget_credential("a/b")
