@@ -3,68 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import UUID
 
 import anyio
 from anyio import to_thread
 
 from benchmarks.direct import DirectCodex, direct_codex
 from benchmarks.model import ANSWER, model_server
+from benchmarks.room import REST_S, MeasuredRoom, brought_back, said
 from benchmarks.table import Laps, Row
-from jamcore.control.client import JamClient
 from jamcore.domain import layout
-from jamcore.domain.events import RoomEvent
-from jamcore.domain.requests import EndpointChoice, RoomRequest, TurnRequest
-from jamcore.system.ids import SystemIds
 from jamcore.testing.daemon import DaemonChild, place_toolchain, running_daemon
+from jamcore.testing.rooms import managed
 
 PROVIDER = "codex"
 WARM_UP = 3
-REST_S = 0.1
-"""Before each turn: both programs go on working for a moment after a turn has ended, and must not do so in the other one's time."""
 FLOOD = 100_000
 FIRST_DELTA = "item/agentMessage/delta"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Sides:
     """Both sides, each with a thread open."""
 
     daemon: DaemonChild
-    client: JamClient
-    room: str
+    jam: MeasuredRoom
     direct: DirectCodex
-
-    async def attached(self) -> AsyncGenerator[RoomEvent, None]:
-        """Attach to the room as a person would, and return the events to come once the stream stands."""
-        after = (await self.client.room(self.room)).last_seq
-        events = self.client.events(self.room, after=after - 1, follow=True)
-        await anext(events)
-        return events
-
-    async def say(self, events: AsyncIterator[RoomEvent], number: int, until: str) -> float:
-        """Say something in the room and return when the turn's first event of kind ``until`` arrived; reads to the captured turn."""
-        turn = await self.client.say(self.room, TurnRequest(id=SystemIds().uuid(), text=said(number)))
-        seen: float | None = None
-        async for event in events:
-            if event.turn_id != turn.id:
-                continue
-            if event.payload.kind == until and seen is None:
-                seen = time.perf_counter()
-            if event.payload.kind == "turn.state" and event.payload.state in ("captured", "failed", "cut", "interrupted"):
-                if event.payload.state != "captured" or seen is None:
-                    raise RuntimeError(f"the turn ended as {event.payload.state}: {event.payload.detail}")
-                return seen
-        raise RuntimeError("the room's events ended")
-
-
-def said(number: int) -> str:
-    """Return the text of a turn: the same on both sides."""
-    return f"Please look at number {number}."
 
 
 async def measure_turns(root: Path, *, turns: int, kills: int) -> list[Row]:
@@ -105,19 +72,19 @@ async def both(root: Path, deltas: tuple[str, ...] = ANSWER) -> AsyncIterator[Si
     daemon = DaemonChild(app, private=root / "private")
     with model_server(root, deltas) as url, direct_codex(program.parents[1], root / "direct", url) as direct:
         async with running_daemon(daemon) as client:
-            view = await client.create_room(RoomRequest(id=_new(), provider=PROVIDER, endpoint=EndpointChoice(origin=url)))
+            view = await client.create_room(managed(PROVIDER, url))
             await to_thread.run_sync(direct.start)
             await to_thread.run_sync(direct.open)
-            yield Sides(daemon=daemon, client=client, room=str(view.room.id), direct=direct)
+            yield Sides(daemon, MeasuredRoom(client, str(view.room.id)), direct)
 
 
 async def _alternate(sides: Sides, turns: int, warm_up: int = WARM_UP) -> tuple[Laps, Laps]:
     mine, raw = Laps(), Laps()
-    async with aclosing(await sides.attached()) as events:
+    async with aclosing(await sides.jam.attached()) as events:
         for number in range(turns + warm_up):
             await anyio.sleep(REST_S)
             began = time.perf_counter()
-            ended = await sides.say(events, number, "turn.ended")
+            ended = await sides.jam.say(events, number, "turn.ended")
             if number >= warm_up:
                 mine.add(began, ended)
             await anyio.sleep(REST_S)
@@ -132,19 +99,12 @@ async def _kill(sides: Sides, kills: int, *, first: int) -> tuple[Laps, Laps]:
     away, raw = Laps(), Laps()
     for number in range(first, first + kills):
         began = time.perf_counter()
-        sides.daemon.kill()
-        sides.daemon.start()
-        await sides.daemon.up()
-        await sides.client.resume(sides.room)
-        async with aclosing(await sides.attached()) as events:
-            away.add(began, await sides.say(events, number, "text.delta"))
+        await brought_back(sides.daemon, sides.jam)
+        async with aclosing(await sides.jam.attached()) as events:
+            away.add(began, await sides.jam.say(events, number, "text.delta"))
         began = time.perf_counter()
         sides.direct.kill()
         sides.direct.start()
         sides.direct.resume()
         raw.add(began, sides.direct.turn(said(number), FIRST_DELTA))
     return away, raw
-
-
-def _new() -> UUID:
-    return SystemIds().uuid()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, aclosing
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,15 +15,14 @@ from anyio import to_thread
 from benchmarks.direct import DirectCodex, direct_codex
 from benchmarks.model import model_server
 from benchmarks.processes import processor_s, proportional_mib, sandbox_processes
+from benchmarks.room import REST_S, MeasuredRoom, said
 from benchmarks.table import Laps, Row
-from benchmarks.turns import PROVIDER, REST_S, said
-from jamcore.control.client import JamClient
+from benchmarks.turns import PROVIDER
 from jamcore.domain import layout
 from jamcore.domain.cells import Placement
 from jamcore.domain.events import RoomEvent
-from jamcore.domain.requests import EndpointChoice, RoomRequest, TurnRequest
-from jamcore.system.ids import SystemIds
 from jamcore.testing.daemon import DaemonChild, place_toolchain, running_daemon
+from jamcore.testing.rooms import managed
 
 WIDTHS = (1, 4, 16)
 SETTLE_S = 3.0
@@ -88,10 +87,7 @@ async def _rooms(root: Path, url: str, count: int, placement: Placement, *, roun
         found.percent_before = await _processor_percent(daemon.pid, idle_s)
         found.daemon_before_mib = proportional_mib([daemon.pid])
         began = time.perf_counter()
-        requests = [
-            RoomRequest(id=SystemIds().uuid(), provider=PROVIDER, endpoint=EndpointChoice(origin=url), placement=placement)
-            for _ in range(count)
-        ]
+        requests = [managed(PROVIDER, url, placement=placement) for _ in range(count)]
         async with anyio.create_task_group() as tasks:
             for request in requests:
                 tasks.start_soon(client.create_room, request)
@@ -101,7 +97,7 @@ async def _rooms(root: Path, url: str, count: int, placement: Placement, *, roun
         found.mine_mib, found.provider_mib = proportional_mib(own) / count, proportional_mib(programs) / count
         found.daemon_mib = proportional_mib([daemon.pid])
         found.percent = await _processor_percent(daemon.pid, idle_s)
-        await _all_speak(client, [str(request.id) for request in requests], found.turns, rounds)
+        await _all_speak([MeasuredRoom(client, str(request.id)) for request in requests], found.turns, rounds)
     return found
 
 
@@ -111,36 +107,21 @@ async def _processor_percent(pid: int, seconds: float) -> float:
     return (processor_s([pid]) - before) / (time.perf_counter() - began) * 100
 
 
-async def _all_speak(client: JamClient, rooms: list[str], laps: Laps, rounds: int) -> None:
+async def _all_speak(rooms: Sequence[MeasuredRoom], laps: Laps, rounds: int) -> None:
     async with AsyncExitStack() as stack:
-        streams = [await stack.enter_async_context(aclosing(await _attached(client, room))) for room in rooms]
+        streams = [await stack.enter_async_context(aclosing(await room.attached())) for room in rooms]
         for number in range(rounds + 1):
             await anyio.sleep(REST_S)
             took = laps if number else Laps()  # the first turn of a thread is another thing
             async with anyio.create_task_group() as tasks:
                 for room, events in zip(rooms, streams, strict=True):
-                    tasks.start_soon(_speak, client, room, events, number, took)
+                    tasks.start_soon(_speak, room, events, number, took)
 
 
-async def _attached(client: JamClient, room: str) -> AsyncGenerator[RoomEvent, None]:
-    events = client.events(room, after=(await client.room(room)).last_seq - 1)
-    await anext(events)
-    return events
-
-
-async def _speak(client: JamClient, room: str, events: AsyncGenerator[RoomEvent, None], number: int, laps: Laps) -> None:
+async def _speak(room: MeasuredRoom, events: AsyncIterator[RoomEvent], number: int, laps: Laps) -> None:
     """Take a turn, and read on until it is safe: the next one waits for that."""
     began = time.perf_counter()
-    turn = await client.say(room, TurnRequest(id=SystemIds().uuid(), text=said(number)))
-    async for event in events:
-        if event.turn_id != turn.id:
-            continue
-        if event.payload.kind == "turn.ended":
-            laps.add(began)
-        if event.payload.kind == "turn.state" and event.payload.state == "captured":
-            return
-        if event.payload.kind == "turn.state" and event.payload.state in ("failed", "cut", "interrupted"):
-            raise RuntimeError(f"a turn ended as {event.payload.state}: {event.payload.detail}")
+    laps.add(began, await room.say(events, number, "turn.ended"))
 
 
 # ------------------------------------------------------------------------------------------------------------- without it
