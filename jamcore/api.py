@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jamcore.domain.approvals import ApprovalAnswer, ApprovalPolicy
+from jamcore.domain.approvals import CUT, ApprovalAnswer, ApprovalPolicy
 from jamcore.domain.cells import (
     DEDICATED_CELLS,
     DEDICATED_MANAGED_CELLS,
@@ -98,17 +98,33 @@ from jamcore.plugins.framing import HeaderFraming, LineFraming
 from jamcore.plugins.hookspecs import hookimpl
 from jamcore.plugins.jsonrpc import LineClient, RemoteError
 from jamcore.plugins.notices import KeptNotices
-from jamcore.plugins.questions import OpenQuestions
+from jamcore.plugins.questions import OpenQuestions, labelled
+from jamcore.plugins.reading import (
+    EVENT_TEXT,
+    SHOWN_TEXT,
+    as_json,
+    entries,
+    identifier,
+    member,
+    number,
+    reported_identity,
+    shown,
+    text,
+    whole,
+)
 from jamcore.plugins.runtime import GuestLauncher, ProviderRuntime
 from jamcore.plugins.turnstream import TurnStream
 from jamcore.system.tasks import owned_tasks
 
 __all__ = [
     "API_VERSION",
+    "CUT",
     "DEDICATED_CELLS",
     "DEDICATED_MANAGED_CELLS",
+    "EVENT_TEXT",
     "FULL_CELLS",
     "SHARED_CELL",
+    "SHOWN_TEXT",
     "Ability",
     "Access",
     "ActivationPlan",
@@ -207,8 +223,18 @@ __all__ = [
     "WheelFile",
     "Working",
     "WorkspaceSource",
+    "as_json",
+    "entries",
     "hookimpl",
+    "identifier",
+    "labelled",
+    "member",
+    "number",
     "owned_tasks",
     "provider_identity",
+    "reported_identity",
     "require_held",
+    "shown",
+    "text",
+    "whole",
 ]

@@ -62,6 +62,11 @@ class OpenQuestions:
             waiting.answered.set()
 
 
+def labelled(*parts: tuple[str, str]) -> str:
+    """Return a line for each part that says something, behind its label: what a person is shown beside what is asked."""
+    return "\n".join(f"{label} {value}" if label else value for label, value in parts if value)
+
+
 async def _call_when(event: anyio.Event, then: Callable[[], None]) -> None:
     await event.wait()
     then()

@@ -10,9 +10,8 @@ import pytest
 
 from jam_acp.failures import is_unknown_session
 from jam_acp.profiles.opencode import OPENCODE, VERSION
-from jam_acp.reading import member, members
 from jam_acp.runtime import AcpRuntime
-from jamcore.api import ProviderRuntime, RemoteError, ThreadRequest
+from jamcore.api import ProviderRuntime, RemoteError, ThreadRequest, entries, member
 from jamcore.testing.local_guest import LocalGuest
 from jamcore.testing.servers.chat import ChatServer
 from jamcore.testing.servers.script import Script
@@ -36,10 +35,10 @@ async def test_it_offers_what_the_profile_uses(guest: LocalGuest, open_runtime: 
         assert agent.can("sessionCapabilities", "list")
         answer = await agent.ask("session/new", {"cwd": str(guest.work), "mcpServers": []})
         listed = await agent.ask("session/list", {})
-    options = {str(option.get("category")): option.get("currentValue") for option in members(member(answer, "configOptions"))}
+    options = {str(option.get("category")): option.get("currentValue") for option in entries(member(answer, "configOptions"))}
     assert options == {"model": "jam/some/model", "mode": "build"}
-    assert member(answer, "sessionId") in [entry.get("sessionId") for entry in members(member(listed, "sessions"))]
-    assert len(members(member(listed, "sessions"))) == 2
+    assert member(answer, "sessionId") in [entry.get("sessionId") for entry in entries(member(listed, "sessions"))]
+    assert len(entries(member(listed, "sessions"))) == 2
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from jam_acp.diffs import diff_of
-from jam_acp.reading import ARGUMENT_TEXT, CUT, EVENT_TEXT
 from jam_acp.replay import Replay, digest_of, turn_id
 from jam_acp.updates import Updates
 from jamcore.api import (
+    CUT,
+    EVENT_TEXT,
+    SHOWN_TEXT,
     CommandFinished,
     CommandOutput,
     CommandStarted,
@@ -22,6 +24,7 @@ from jamcore.api import (
     TextDelta,
     ToolCall,
     TurnOutcome,
+    Working,
 )
 
 pytestmark = pytest.mark.unprivileged
@@ -44,9 +47,9 @@ def content(words: str) -> list[Told]:
 
 
 def events_of(*told: Told) -> list[ProviderEvent]:
-    """Return all events of a turn in which this was told."""
+    """Return all events that a room would have of a turn in which this was told."""
     updates = Updates()
-    seen = [event for update in told for event in updates.take(update)]
+    seen = [event for update in told for event in updates.take(update) if not isinstance(event, Working)]
     return [*seen, *updates.finish()]
 
 
@@ -168,14 +171,19 @@ def test_what_is_told_is_what_happened(name: str) -> None:
     assert events_of(*told) == expected
 
 
-def test_a_call_that_runs_is_work() -> None:
-    """Then silence is no news."""
+def test_a_turn_that_works_is_told_from_a_silent_one() -> None:
+    """A thought that grows, a call that is written, one that runs until it ends, however it ends: the core's deadline knows by these."""
     updates = Updates()
-    seen = [updates.works]
-    for told in (tool("in_progress", first=True, kind="execute", title="make"), tool("completed")):
-        updates.take(told)
-        seen.append(updates.works)
-    assert seen == [False, True, False]
+    thought = said("agent_thought_chunk", "hm")
+    assert updates.take(thought) == (Working(),)
+    updates.take(said("agent_message_chunk", "so"))
+    for told, expected in (
+        (tool("pending", first=True, kind="edit", title="edit a"), Working()),
+        (tool("in_progress"), Working(item="c")),
+        (tool("failed"), Working(item="c", over=True)),
+    ):
+        assert updates.take(told)[-1] == expected
+    assert updates.take({"sessionUpdate": "usage_update", "used": 1}) == ()
 
 
 ODD: tuple[Told, ...] = (
@@ -210,7 +218,7 @@ def test_what_is_kept_is_bounded() -> None:
     assert message.text.endswith(CUT)
     [call] = events_of(tool("completed", first=True, kind="fetch", title="f", rawInput={"x": "y" * 100_000}))
     assert isinstance(call, ToolCall)
-    assert len(call.arguments) == ARGUMENT_TEXT
+    assert len(call.arguments) == SHOWN_TEXT
     updates = Updates()
     for number in range(2_000):
         updates.take({"sessionUpdate": "tool_call", "toolCallId": str(number), "kind": "execute", "status": "in_progress"})

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from jam_claude_code.questions import DENIED, question, reply
-from jam_claude_code.reading import EVENT_TEXT
 from jamcore.api import (
+    EVENT_TEXT,
     ApprovalAnswer,
     ApprovalPolicy,
     ApprovalRequested,

@@ -6,9 +6,11 @@ import pytest
 
 from jam_claude_code.events import Translator
 from jam_claude_code.failures import Failure
-from jam_claude_code.reading import CUT, EVENT_TEXT, SHOWN_TEXT
 from jam_claude_code.transcript import Remembered
 from jamcore.api import (
+    CUT,
+    EVENT_TEXT,
+    SHOWN_TEXT,
     CommandFinished,
     CommandStarted,
     FileChanged,

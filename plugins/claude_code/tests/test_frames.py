@@ -10,7 +10,7 @@ import pytest
 from anyio.abc import ByteReceiveStream
 
 from jam_claude_code.frames import FRAME_BYTES, WHOLE_BYTES, FrameSource, Framing
-from jam_claude_code.reading import CUT, EVENT_TEXT
+from jamcore.api import CUT, EVENT_TEXT
 
 pytestmark = pytest.mark.unprivileged
 

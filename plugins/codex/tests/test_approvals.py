@@ -8,9 +8,9 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 import pytest
 
-from jam_codex.protocol import EVENT_TEXT
 from jam_codex.questions import CHANGE, COMMAND, PERMISSIONS, change, command, permissions, reply
 from jamcore.api import (
+    EVENT_TEXT,
     ApprovalAnswer,
     ApprovalPolicy,
     ApprovalRequested,

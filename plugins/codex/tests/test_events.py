@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from jam_codex.events import translate
-from jam_codex.protocol import CUT, EVENT_TEXT
 from jamcore.api import (
+    CUT,
+    EVENT_TEXT,
     CommandFinished,
     CommandOutput,
     CommandStarted,
@@ -113,11 +114,11 @@ TABLE: dict[str, tuple[tuple[str, dict[str, Any]], tuple[ProviderEvent, ...]]] =
             result={"content": [{"type": "text", "text": "x"}]},
             error=None,
         ),
-        (ToolCall(item="t", name="s/find", arguments='{"q": "ö"}', result='[{"type": "text", "text": "x"}]', ok=True),),
+        (ToolCall(item="t", name="s/find", arguments='{"q": "ö"}', result="x", ok=True),),
     ),
     "a failed call of an MCP tool": (
         completed(type="mcpToolCall", id="t", server="s", tool="find", status="failed", arguments={}, error={"message": "no"}),
-        (ToolCall(item="t", name="s/find", arguments="{}", result='{"message": "no"}', ok=False),),
+        (ToolCall(item="t", name="s/find", arguments="", result='{"message": "no"}', ok=False),),
     ),
     "a viewed image": (
         completed(type="imageView", id="v", path="/w/a.png"),

@@ -10,9 +10,9 @@ from typing import TypeVar
 import anyio
 import pytest
 
-from jam_copilot.protocol import EVENT_TEXT
 from jam_copilot.questions import only_reads, question, reply
 from jamcore.api import (
+    EVENT_TEXT,
     ApprovalAnswer,
     ApprovalPolicy,
     ApprovalRequested,

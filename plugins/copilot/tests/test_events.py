@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from jam_copilot.events import Translator
-from jam_copilot.protocol import CUT, EVENT_TEXT, Event, event_of
+from jam_copilot.protocol import Event, event_of
 from jamcore.api import (
+    CUT,
+    EVENT_TEXT,
     CommandFinished,
     CommandOutput,
     CommandStarted,

@@ -12,7 +12,6 @@ from anyio.abc import TaskGroup, TaskStatus
 from jam_acp.failures import AUTH_REQUIRED, details
 from jam_acp.places import Places
 from jam_acp.profile import Authentication, Profile
-from jam_acp.reading import member, text
 from jamcore.api import (
     GuestLauncher,
     JamError,
@@ -22,6 +21,8 @@ from jamcore.api import (
     RemoteError,
     RuntimeRequest,
     ThreadRequest,
+    member,
+    text,
 )
 
 PROTOCOL = 1

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from jam_acp.diffs import Change, change_of, diff_of
-from jam_acp.reading import as_json, identifier, member, members, text
 from jamcore.api import (
     ApprovalRequested,
     CommandFinished,
@@ -18,6 +17,13 @@ from jamcore.api import (
     Notice,
     ProviderEvent,
     ToolCall,
+    Working,
+    entries,
+    identifier,
+    member,
+    shown,
+    text,
+    whole,
 )
 
 Events = tuple[ProviderEvent, ...]
@@ -27,6 +33,8 @@ Subject = Literal["command", "file-change", "other"]
 CHANGES = frozenset({"edit", "delete", "move"})
 """The kinds of a call that changes files."""
 ENDED = frozenset({"completed", "failed"})
+WAITING = frozenset({"", "pending"})
+"""A call that does not run yet: the model still writes it, or somebody is asked."""
 
 
 @dataclass
@@ -56,9 +64,9 @@ class Call:
             self.asked = {**self.asked, **asked}
         if told.get("rawOutput") is not None:
             self.result = told["rawOutput"]
-        if paths := tuple(path for place in members(told.get("locations")) if (path := text(place.get("path"), 4096))):
+        if paths := tuple(path for place in entries(told.get("locations")) if (path := text(place.get("path"), 4096))):
             self.paths = paths
-        content = members(told.get("content"))
+        content = entries(told.get("content"))
         if diffs := tuple(part for part in content if part.get("type") == "diff"):
             self.diffs = diffs
         if said := "".join(text(member(part, "content", "text")) for part in content if part.get("type") == "content"):
@@ -87,7 +95,7 @@ class Call:
         if self.kind == "execute":
             return self._command_events()
         if not self.over:
-            return ()
+            return (Working(item=self.item),) if self.status not in WAITING else ()
         return self._changed() if self.changes_files else (self._called(),)
 
     def cut(self) -> Events:
@@ -99,7 +107,7 @@ class Call:
 
     def _command_events(self) -> Events:
         events: list[ProviderEvent] = []
-        if not self.begun and (self.command or self.status not in ("", "pending")):
+        if not self.begun and (self.command or self.status not in WAITING):
             self.begun = True
             cwd = text(self.asked.get("cwd"), 4096) or (self.paths[0] if self.paths else "")
             events.append(CommandStarted(item=self.item, command=self.command or self.title, cwd=cwd))
@@ -108,17 +116,18 @@ class Call:
                 events.append(CommandOutput(item=self.item, text=self.said[len(self.shown) :]))
                 self.shown = self.said
             return tuple(events)
-        code = next((found for path in _EXIT_CODES if (found := _code(member(self.result, *path))) is not None), None)
+        code = next((found for path in _EXIT_CODES if (found := whole(member(self.result, *path))) is not None), None)
         done = CommandFinished(item=self.item, command=self.command or self.title, output=self._output(), exit_code=code)
         return (*events, done)
 
     def _output(self) -> str:
         plain = next((found for name in _OUTPUTS if (found := text(member(self.result, name)))), "")
-        return plain or self.said or as_json(self.result)
+        return plain or self.said or shown(self.result)
 
     def _changed(self) -> Events:
         if self.status == "failed":
-            return (Notice(level="warning", text=f"A change was not made: {self.title or self.kind}"),)
+            notice = Notice(level="warning", text=f"A change was not made: {self.title or self.kind}")
+            return notice, Working(item=self.item, over=True)
         if changes := tuple(self._change(diff) for diff in self.diffs):
             return changes
         if not self.paths:
@@ -136,11 +145,11 @@ class Call:
         )
 
     def _called(self) -> ToolCall:
-        result = self.said or as_json(self.result)
+        result = self.said or shown(self.result)
         return ToolCall(
             item=self.item,
             name=self.title or self.kind,
-            arguments=as_json(dict(self.asked)),
+            arguments=shown(dict(self.asked)),
             result=result,
             ok=self.status == "completed",
         )
@@ -157,9 +166,9 @@ class Call:
             lines = lines or [f"{'delete' if self.kind == 'delete' else 'update'} {path}" for path in self.paths]
             detail = "\n".join(lines)
             if lines and self.kind != "move" and len(detail) < _WHOLE:
-                shown = (f"{line}\n{self._change(diff).diff}" for line, diff in zip(lines, self.diffs, strict=False))
-                return self._asked("file-change", detail, text("\n".join(shown)))
-        return self._asked("other", f"{self.title or self.kind}\n{as_json(dict(self.asked))}".strip(), "")
+                bodies = (f"{line}\n{self._change(diff).diff}" for line, diff in zip(lines, self.diffs, strict=False))
+                return self._asked("file-change", detail, text("\n".join(bodies)))
+        return self._asked("other", f"{self.title or self.kind}\n{shown(dict(self.asked))}".strip(), "")
 
     def _asked(self, subject: Subject, detail: str, preview: str) -> ApprovalRequested:
         return ApprovalRequested(item=self.item, subject=subject, detail=text(detail), preview=preview)
@@ -170,10 +179,6 @@ _WHOLE = 1 << 19
 _OUTPUTS = ("output", "aggregated_output", "stdout")
 _EXIT_CODES = (("exitCode",), ("exit_code",), ("metadata", "exit"), ("exit",))
 """Where agents say what a command printed and how it ended: the protocol has no place for either, only for what people look at."""
-
-
-def _code(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def call_id(told: Update) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import Literal
 
-from jam_acp.reading import text
+from jamcore.api import text
 
 Change = Literal["add", "update", "delete"]
 

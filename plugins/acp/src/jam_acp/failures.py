@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from jam_acp.profile import Profile
-from jam_acp.reading import member, text
-from jamcore.api import RemoteError, TurnEnded, TurnOutcome
+from jamcore.api import RemoteError, TurnEnded, TurnOutcome, member, text
 
 AUTH_REQUIRED = -32000
 INVALID_PARAMS = -32602

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jam_acp.reading import members
-from jamcore.api import ApprovalAnswer
+from jamcore.api import ApprovalAnswer, entries
 
 ONCE: Mapping[ApprovalAnswer, str] = {ApprovalAnswer.ALLOW: "allow_once", ApprovalAnswer.DENY: "reject_once"}
 CANCELLED: Mapping[str, object] = {"outcome": {"outcome": "cancelled"}}
@@ -19,7 +18,7 @@ def reply(options: object, answer: ApprovalAnswer | None) -> Mapping[str, object
     """Return what is said to the agent. Where it offers no "once" there is nothing to choose, and the question is cancelled."""
     if answer is None:
         return CANCELLED
-    chosen = next((option.get("optionId") for option in members(options) if option.get("kind") == ONCE[answer]), None)
+    chosen = next((option.get("optionId") for option in entries(options) if option.get("kind") == ONCE[answer]), None)
     if not isinstance(chosen, str):
         return CANCELLED
     return {"outcome": {"outcome": "selected", "optionId": chosen}}

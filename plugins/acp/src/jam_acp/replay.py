@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from jam_acp.profile import GUARD
-from jam_acp.reading import identifier, member, text
 from jam_acp.updates import SPOKEN
-from jamcore.api import ProviderTurn, TurnOutcome
+from jamcore.api import ProviderTurn, TurnOutcome, identifier, member, text
 
 TURNS = 100_000
 """Turns of a session that are counted."""

@@ -16,7 +16,6 @@ from jam_acp.failures import ended_with, failed_with, is_unknown_session
 from jam_acp.places import Places
 from jam_acp.profile import Profile, Resume
 from jam_acp.questions import CANCELLED, reply
-from jam_acp.reading import identifier, member, number, text
 from jam_acp.replay import Replay, digest_of, turn_id
 from jam_acp.sessions import METHODS, Session, open_session, resume_session
 from jam_acp.stream import Turn
@@ -37,6 +36,10 @@ from jamcore.api import (
     TurnEnded,
     TurnOutcome,
     UsageReported,
+    identifier,
+    member,
+    number,
+    text,
 )
 
 VERSION_S = 60.0
@@ -47,8 +50,6 @@ AGAIN_S = 1.0
 """Then it is cancelled again: one that was sent before the agent had begun with the turn is passed over."""
 LEAVE_S = 15.0
 """Leaving a running turn, all in all: less than the finalisation of a runtime."""
-SILENCE_S = 120.0
-"""After so long without a word and without work a person is told: some agents ask a failing model again for ever, and tell nobody."""
 REFUSED = -32601
 STRAY = "The agent went on by itself after the last turn; that is not shown here."
 
@@ -155,7 +156,6 @@ class AcpRuntime:
                 session.notices.keep(Notice(level="warning", text=STRAY))
             await session.notices.show_in(turn)
             self._tasks.start_soon(self._prompt_to_the_end, session, turn, text)
-            self._tasks.start_soon(self._watch, session, turn)
             yield turn
         finally:
             turn.leave()
@@ -232,20 +232,6 @@ class AcpRuntime:
             end = TurnEnded(outcome=TurnOutcome.INTERRUPTED)
         await turn.finish(end)
 
-    async def _watch(self, session: Session, turn: Turn) -> None:
-        """Tell a person, once in a turn, that nothing is heard of the agent."""
-        session.heard = anyio.current_time()
-        while (left := session.heard + SILENCE_S - anyio.current_time()) > 0:
-            with anyio.move_on_after(left):
-                await turn.over.wait()
-                return
-            if session.updates.works:
-                session.heard = anyio.current_time()
-        words = (
-            f"Nothing was heard of {self._profile.title} for {SILENCE_S:g} s. It may be asking a model that fails, again and again."
-        )
-        await turn.take(Notice(level="warning", text=words))
-
     async def _say(self, turn: Turn, events: tuple[ProviderEvent, ...]) -> None:
         for event in events:
             await turn.take(event)
@@ -307,7 +293,6 @@ class AcpRuntime:
         if session.turn is None or session.turn.over.is_set():
             session.stray = session.stray or (session.ran and update.get("sessionUpdate") in SPOKEN)
             return
-        session.heard = anyio.current_time()
         if update.get("sessionUpdate") in SPOKEN:
             await session.turn.start()
         await self._say(session.turn, session.updates.take(update))

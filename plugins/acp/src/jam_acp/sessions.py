@@ -10,20 +10,21 @@ import anyio
 from jam_acp.agent import Agent
 from jam_acp.places import Places
 from jam_acp.profile import Profile, Resume
-from jam_acp.reading import member, members, text
 from jam_acp.replay import Replay
 from jam_acp.stream import Turn
 from jam_acp.updates import Updates
 from jamcore.api import (
     ApprovalPolicy,
-    InvalidInputError,
     KeptNotices,
     OpenQuestions,
     ProviderRefusedError,
     ProviderTurn,
     RemoteError,
     ThreadRequest,
-    provider_identity,
+    entries,
+    member,
+    reported_identity,
+    text,
 )
 
 METHODS: Mapping[Resume, str] = {Resume.LOAD: "session/load", Resume.RESUME: "session/resume"}
@@ -49,8 +50,6 @@ class Session:
     notices: KeptNotices = field(default_factory=KeptNotices)
     ran: bool = False
     """Whether a turn ran in it; some agents have a word to say before the first."""
-    heard: float = 0.0
-    """When something was last heard of it, on the event loop's clock."""
     stray: bool = False
     """Whether the agent spoke after a turn while no other ran."""
 
@@ -62,7 +61,7 @@ async def open_session(agent: Agent, request: ThreadRequest) -> Session:
         ProviderRefusedError, ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: It did not begin.
     """
     answer = await agent.ask_for_session("session/new", _where(request))
-    identity = _identity(agent, member(answer, "sessionId"))
+    identity = reported_identity(member(answer, "sessionId"), provider=agent.profile.name)
     await settle(agent, identity, answer, request)
     return Session(identity, agent, asks=request.approvals is ApprovalPolicy.ASK)
 
@@ -110,7 +109,7 @@ async def settle(agent: Agent, identity: str, answer: object, request: ThreadReq
 
 
 async def _choose(agent: Agent, identity: str, answer: object, category: str, wanted: str) -> None:
-    option = next((each for each in members(member(answer, "configOptions")) if each.get("category") == category), None)
+    option = next((each for each in entries(member(answer, "configOptions")) if each.get("category") == category), None)
     if option is not None:
         if option.get("currentValue") == wanted:
             return
@@ -141,9 +140,9 @@ async def _reported(agent: Agent, identity: str, answer: object, replay: Replay)
     """
     said = member(answer, "sessionId")
     if isinstance(said, str) and (replay.identity or not _replays(agent.profile)):
-        return _identity(agent, said)
+        return reported_identity(said, provider=agent.profile.name)
     if replay.identity:
-        return _identity(agent, replay.identity)
+        return reported_identity(replay.identity, provider=agent.profile.name)
     if await _listed(agent, identity) is not None:
         return identity
     raise ProviderRefusedError(
@@ -179,7 +178,7 @@ async def _listed(agent: Agent, identity: str) -> Mapping[str, object] | None:
             page = await agent.ask("session/list", {} if cursor is None else {"cursor": cursor})
         except RemoteError:
             return None
-        for entry in members(member(page, "sessions")):
+        for entry in entries(member(page, "sessions")):
             if entry.get("sessionId") == identity:
                 return entry
         following = member(page, "nextCursor")
@@ -191,13 +190,3 @@ async def _listed(agent: Agent, identity: str) -> Mapping[str, object] | None:
 
 def _where(request: ThreadRequest) -> dict[str, object]:
     return {"cwd": request.cwd, "mcpServers": []}
-
-
-def _identity(agent: Agent, identity: object) -> str:
-    """Return a session's id exactly as it was reported."""
-    if not isinstance(identity, str):
-        raise agent.nonsense("an answer without a session's id")
-    try:
-        return provider_identity(identity)
-    except InvalidInputError as error:
-        raise agent.nonsense(f"a session's id that is {text(error.problem, 200)}") from error

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from jam_acp.calls import Call, Events, Update, call_id
-from jam_acp.reading import as_json, identifier, member, text
-from jamcore.api import Message, ProviderEvent, Reasoning, TextDelta, ToolCall
+from jamcore.api import Message, ProviderEvent, Reasoning, TextDelta, ToolCall, Working, identifier, member, shown, text
 
 OPEN_CALLS = 1_024
 """Calls of one turn that are remembered."""
@@ -30,10 +29,11 @@ class Updates:
         self._calls: dict[str, Call] = {}
 
     def take(self, update: Update) -> Events:
-        """Return the events that one update stands for, in order."""
+        """Return the events that one update stands for, in order. What only a running turn says is a sign of life at the least."""
         kind = update.get("sessionUpdate")
         reader = self._readers().get(kind) if isinstance(kind, str) else None
-        return () if reader is None else reader(update)
+        events = () if reader is None else reader(update)
+        return events or ((Working(),) if kind in SPOKEN else ())
 
     def call(self, told: Update) -> Call:
         """Return what is known of the call that a question is about, with what the question adds."""
@@ -42,11 +42,6 @@ class Updates:
         call.learn(told)
         call.status = status or call.status  # a question is no progress
         return call
-
-    @property
-    def works(self) -> bool:
-        """Whether a call has begun and not ended: then silence is no news."""
-        return any(call.status and not call.over for call in self._calls.values())
 
     def finish(self) -> Events:
         """Return what is still to be said when the turn has ended."""
@@ -82,7 +77,7 @@ class Updates:
 
     def _plan(self, update: Update) -> Events:
         self._count += 1
-        plan = ToolCall(item=f"plan-{self._count}", name="plan", arguments=as_json(update.get("entries")))
+        plan = ToolCall(item=f"plan-{self._count}", name="plan", arguments=shown(update.get("entries")))
         return (*self.flush(), plan)
 
     # ------------------------------------------------------------------------------------------------------------- parts

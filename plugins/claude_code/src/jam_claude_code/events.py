@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from jam_claude_code.failures import classify
 from jam_claude_code.protocol import ABORTED, SYNTHETIC, System, Told
-from jam_claude_code.reading import EVENT_TEXT, entries, identifier, member, number, shown, text
 from jam_claude_code.transcript import Remembered
 from jamcore.api import (
+    EVENT_TEXT,
     CommandFinished,
     CommandStarted,
     FileChanged,
@@ -24,6 +24,12 @@ from jamcore.api import (
     TurnOutcome,
     UsageReported,
     Working,
+    entries,
+    identifier,
+    member,
+    number,
+    shown,
+    text,
 )
 
 COMMAND = "Bash"

@@ -21,7 +21,7 @@ from anyio import EndOfStream
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from jam_claude_code.protocol import Told
-from jam_claude_code.reading import EVENT_TEXT, text
+from jamcore.api import EVENT_TEXT, text
 
 FRAME_BYTES = 64 << 20
 """Longest line that is read; a picture or a document that the agent looked at is twice in its frame."""

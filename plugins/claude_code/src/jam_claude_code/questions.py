@@ -5,13 +5,11 @@ It suggests more (rules, directories, another mode); none of it is ever said: wh
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from jam_claude_code.events import COMMAND, FILE_TOOLS
-from jam_claude_code.reading import CUT, identifier, text
-from jamcore.api import ApprovalAnswer, ApprovalRequested
+from jamcore.api import CUT, ApprovalAnswer, ApprovalRequested, as_json, identifier, labelled, text
 
 Params = Mapping[str, Any]
 
@@ -25,13 +23,13 @@ def question(params: Params) -> ApprovalRequested:
     """Return the event for what is asked: a command, a change of one file, or something else."""
     item, tool = identifier(params.get("tool_use_id")), identifier(params.get("tool_name"))
     given = _given(params)
-    reasons = _lines(("because", text(params.get("decision_reason"), 4096)), ("outside", text(params.get("blocked_path"), 4096)))
+    reasons = labelled(("because", text(params.get("decision_reason"), 4096)), ("outside", text(params.get("blocked_path"), 4096)))
     command, path = text(given.get("command")), text(given.get(FILE_TOOLS.get(tool, "")))
     if tool == COMMAND and command and not command.endswith(CUT) and given.keys() <= _KNOWN_OF_COMMANDS:
         return ApprovalRequested(item=item, subject="command", detail=command, preview=reasons)
-    body = json.dumps(given, ensure_ascii=False, sort_keys=True)
+    body = as_json(given)
     if tool in FILE_TOOLS and path and not path.endswith(CUT):
-        preview = _lines(("", reasons), ("", text(body)))
+        preview = labelled(("", reasons), ("", text(body)))
         return ApprovalRequested(item=item, subject="file-change", detail=f"update {path}", preview=preview)
     return ApprovalRequested(item=item, subject="other", detail=text(f"{tool} {body}"), preview=reasons)
 
@@ -51,7 +49,3 @@ def not_asked() -> dict[str, object]:
 def _given(params: Params) -> Params:
     given = params.get("input")
     return given if isinstance(given, Mapping) else {}
-
-
-def _lines(*parts: tuple[str, str]) -> str:
-    return "\n".join(f"{word} {value}".strip() for word, value in parts if value)

@@ -24,7 +24,6 @@ from jam_claude_code.protocol import (
     refused,
 )
 from jam_claude_code.questions import not_asked, question, reply
-from jam_claude_code.reading import identifier, member, number, shown, text
 from jam_claude_code.transcript import Remembered, holds, registered
 from jam_claude_code.turns import Turn
 from jamcore.api import (
@@ -45,6 +44,11 @@ from jamcore.api import (
     ThreadRequest,
     TurnEnded,
     TurnOutcome,
+    identifier,
+    member,
+    number,
+    shown,
+    text,
 )
 
 START_S = 60.0

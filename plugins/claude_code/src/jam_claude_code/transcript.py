@@ -14,8 +14,7 @@ from hashlib import sha256
 import anyio
 
 from jam_claude_code.protocol import SYNTHETIC, nonsense, refused
-from jam_claude_code.reading import entries, identifier, member, number
-from jamcore.api import GuestLauncher, ProviderTurn, TurnOutcome
+from jamcore.api import GuestLauncher, ProviderTurn, TurnOutcome, entries, identifier, member, number
 
 READ_S = 60.0
 """Reading a transcript: a gigabyte takes seconds."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jam_codex.protocol import text
-from jamcore.api import Notice, RemoteError
+from jamcore.api import Notice, RemoteError, text
 
 REFUSED = -32601
 """JSON-RPC's "method not found"; Codex takes any error as a rejection and the turn goes on."""

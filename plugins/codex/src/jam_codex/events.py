@@ -5,13 +5,13 @@ Whatever does not have the expected shape becomes fewer events or emptier ones, 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from jam_codex.failures import classify
-from jam_codex.protocol import OUTCOMES, Told, identifier, member, number, text
+from jam_codex.protocol import OUTCOMES, Told
 from jamcore.api import (
+    SHOWN_TEXT,
     CommandFinished,
     CommandOutput,
     CommandStarted,
@@ -27,13 +27,16 @@ from jamcore.api import (
     TurnStarted,
     UsageReported,
     Working,
+    identifier,
+    member,
+    number,
+    shown,
+    text,
+    whole,
 )
 
 Params = Mapping[str, Any]
 Events = tuple[ProviderEvent, ...]
-
-ARGUMENT_TEXT = 64 << 10
-"""Characters kept of a tool's arguments or result: for people to read, the model has the whole."""
 
 CALLS = frozenset({"mcpToolCall", "dynamicToolCall", "webSearch"})
 """Items that run for as long as they like, each to its own end."""
@@ -98,7 +101,7 @@ def _completed(params: Params) -> Events:
     if outcome is not TurnOutcome.FAILED:
         return (TurnEnded(outcome=outcome),)
     details = error if isinstance(error, Mapping) else None
-    return (TurnEnded(outcome=outcome, code=classify(details), detail=text(member(details, "message"), ARGUMENT_TEXT)),)
+    return (TurnEnded(outcome=outcome, code=classify(details), detail=text(member(details, "message"), SHOWN_TEXT)),)
 
 
 def _item_started(params: Params) -> Events:
@@ -133,13 +136,12 @@ def _reasoning(item: str, body: Params) -> Events:
 
 
 def _command(item: str, body: Params) -> Events:
-    code = body.get("exitCode")
     return (
         CommandFinished(
             item=item,
             command=text(body.get("command")),
             output=text(body.get("aggregatedOutput")),
-            exit_code=code if isinstance(code, int) and not isinstance(code, bool) else None,
+            exit_code=whole(body.get("exitCode")),
         ),
     )
 
@@ -191,14 +193,7 @@ def _compaction(_item: str, _body: Params) -> Events:
 
 
 def _call(item: str, name: str, arguments: object, result: object, *, ok: bool) -> ToolCall:
-    return ToolCall(item=item, name=name, arguments=_json(arguments), result=_json(result), ok=ok)
-
-
-def _json(value: object) -> str:
-    """Return JSON as bounded text; text itself as it is."""
-    if value is None:
-        return ""
-    return text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), ARGUMENT_TEXT)
+    return ToolCall(item=item, name=name, arguments=shown(arguments), result=shown(result), ok=ok)
 
 
 _READERS: Mapping[str, Callable[[Params], Events]] = {

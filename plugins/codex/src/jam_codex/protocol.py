@@ -12,12 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from jam_codex.description import NAME
-from jamcore.api import InvalidInputError, ProviderProtocolError, ProviderTurn, TurnOutcome, provider_identity
-
-EVENT_TEXT = 1 << 20
-"""Characters kept of one text, as everywhere in Jam; more is cut and marked."""
-IDENTIFIER = 256
-CUT = "\n[cut by Jam]"
+from jamcore.api import ProviderProtocolError, ProviderTurn, TurnOutcome, identifier, member, reported_identity, text
 
 
 class Ask(StrEnum):
@@ -70,32 +65,6 @@ def nonsense(problem: str) -> ProviderProtocolError:
     return ProviderProtocolError(provider=NAME, problem=problem)
 
 
-def member(value: object, *path: str) -> object:
-    """Return what lies at ``path`` inside nested objects, or ``None``."""
-    for key in path:
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(key)
-    return value
-
-
-def text(value: object, limit: int = EVENT_TEXT) -> str:
-    """Return ``value`` when it is text, cut and marked beyond ``limit`` characters; anything else is no text."""
-    if not isinstance(value, str):
-        return ""
-    return value if len(value) <= limit else value[: limit - len(CUT)] + CUT
-
-
-def number(value: object) -> int:
-    """Return ``value`` when it is a whole number of 0 or more, else 0."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def identifier(value: object) -> str:
-    """Return a provider's id as bounded text."""
-    return value[:IDENTIFIER] if isinstance(value, str) else ""
-
-
 def version_of(answer: object) -> str:
     """Return the program's version from the answer to ``initialize``.
 
@@ -115,13 +84,7 @@ def thread_of(answer: object) -> str:
     Raises:
         ProviderProtocolError: There is none in it, or it could be nobody's id.
     """
-    identity = member(answer, "thread", "id")
-    if not isinstance(identity, str):
-        raise nonsense("an answer without a thread's id")
-    try:
-        return provider_identity(identity)
-    except InvalidInputError as error:
-        raise nonsense(f"a thread's id that is {error.problem}") from error
+    return reported_identity(member(answer, "thread", "id"), provider=NAME)
 
 
 def turn_of(answer: object) -> str:

@@ -5,15 +5,25 @@ Codex offers more ("for the session", amendments of its own rules); none of it i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import anyio
 
-from jam_codex.protocol import CUT, EVENT_TEXT, identifier, member, text
 from jam_codex.turns import Turn
-from jamcore.api import ApprovalAnswer, ApprovalRequested, OpenQuestions, RemoteError
+from jamcore.api import (
+    CUT,
+    EVENT_TEXT,
+    ApprovalAnswer,
+    ApprovalRequested,
+    OpenQuestions,
+    RemoteError,
+    as_json,
+    identifier,
+    labelled,
+    member,
+    text,
+)
 
 NOTED_S = 2.0
 """What is asked about is announced right before; the announcement is read in another task, and is to be shown before the question."""
@@ -85,9 +95,9 @@ def command(item: str, params: Params) -> ApprovalRequested:
     more = {key: params[key] for key in ("additionalPermissions", "networkApprovalContext") if params.get(key)}
     if params.get("kind") not in (None, "command"):
         more["kind"] = text(params.get("kind"), 80)
-    preview = _lines(("in", text(params.get("cwd"), 4096)), ("because", text(params.get("reason"), 4096)))
+    preview = labelled(("in", text(params.get("cwd"), 4096)), ("because", text(params.get("reason"), 4096)))
     if more or not wanted or wanted.endswith(CUT):
-        detail = f"{wanted}\n{json.dumps(more, sort_keys=True)}".strip()
+        detail = f"{wanted}\n{as_json(more)}".strip()
         return ApprovalRequested(item=item, subject="other", detail=detail, preview=preview)
     return ApprovalRequested(item=item, subject="command", detail=wanted, preview=preview)
 
@@ -100,7 +110,7 @@ def change(item: str, params: Params, changes: object) -> ApprovalRequested:
     root = text(params.get("grantRoot"), 4096)
     reason = text(params.get("reason"), 4096)
     body = "\n".join(f"{line}\n{text(member(entry, 'diff'))}" for line, entry in zip(lines, known, strict=True))
-    preview = text("\n".join(part for part in (_lines(("because", reason)), body) if part))
+    preview = text("\n".join(part for part in (labelled(("because", reason)), body) if part))
     if not lines or root or moved or sum(map(len, lines)) + len(lines) > EVENT_TEXT:
         wanted = "\n".join([*lines, f"write below {root}" if root else ""]).strip()
         return ApprovalRequested(item=item, subject="other", detail=text(wanted) or "a change of files", preview=preview)
@@ -110,12 +120,12 @@ def change(item: str, params: Params, changes: object) -> ApprovalRequested:
 def permissions(item: str, params: Params) -> ApprovalRequested:
     """Return the event for more permissions, which Codex's own sandbox would need and Jam's does not know."""
     return ApprovalRequested(
-        item=item, subject="other", detail=_wanted(params), preview=_lines(("because", text(params.get("reason"), 4096)))
+        item=item, subject="other", detail=_wanted(params), preview=labelled(("because", text(params.get("reason"), 4096)))
     )
 
 
 def _wanted(params: Params) -> str:
-    return text(json.dumps(params.get("permissions"), sort_keys=True))
+    return text(as_json(params.get("permissions")))
 
 
 def reply(method: str, params: Params, answer: ApprovalAnswer) -> dict[str, object]:
@@ -130,7 +140,3 @@ def reply(method: str, params: Params, answer: ApprovalAnswer) -> dict[str, obje
     if not allowed or _wanted(params).endswith(CUT):  # nobody saw all of what would be granted
         raise RemoteError(REFUSED, "denied")
     return {"permissions": params.get("permissions") or {}, "scope": "turn"}
-
-
-def _lines(*parts: tuple[str, str]) -> str:
-    return "\n".join(f"{word} {value}" for word, value in parts if value)

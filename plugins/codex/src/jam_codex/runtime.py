@@ -13,19 +13,7 @@ from jam_codex.answers import decline, notice
 from jam_codex.config import thread_settings, turn_settings
 from jam_codex.description import NAME
 from jam_codex.events import translate
-from jam_codex.protocol import (
-    INITIALIZED,
-    Ask,
-    Told,
-    identifier,
-    is_busy,
-    member,
-    nonsense,
-    thread_of,
-    turn_of,
-    turns_page,
-    version_of,
-)
+from jam_codex.protocol import INITIALIZED, Ask, Told, is_busy, nonsense, thread_of, turn_of, turns_page, version_of
 from jam_codex.questions import ASKED, Questions
 from jam_codex.turns import Turn
 from jamcore.api import (
@@ -43,6 +31,8 @@ from jamcore.api import (
     RemoteError,
     ThreadRequest,
     ThreadState,
+    identifier,
+    member,
 )
 
 REQUEST_S = 60.0

@@ -5,7 +5,6 @@ Whatever does not have the expected shape becomes fewer events or emptier ones, 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,8 +12,9 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from jam_copilot.failures import classify
-from jam_copilot.protocol import Event, Told, identifier, member, number, text
+from jam_copilot.protocol import Event, Told
 from jamcore.api import (
+    SHOWN_TEXT,
     CommandFinished,
     CommandOutput,
     CommandStarted,
@@ -29,13 +29,17 @@ from jamcore.api import (
     TurnOutcome,
     UsageReported,
     Working,
+    identifier,
+    member,
+    number,
+    shown,
+    text,
+    whole,
 )
 
 Data = Mapping[str, Any]
 Events = tuple[ProviderEvent, ...]
 
-ARGUMENT_TEXT = 64 << 10
-"""Characters kept of a tool's arguments or result: for people to read, the model has the whole."""
 OPEN_CALLS = 1_024
 """Calls of tools that are remembered until they end."""
 SHELL = "bash"
@@ -118,17 +122,15 @@ class Translator:
         ok = data.get("success") is True
         said = text(member(data, "result", "content") if ok else member(data, "error", "message"))
         if call.name == SHELL:
-            code = member(data, "shellExecution", "exitCode")
-            known = code if isinstance(code, int) and not isinstance(code, bool) else None
-            return (CommandFinished(item=item, command=_command(call), output=_EXIT_MARK.sub("", said), exit_code=known),)
+            code = whole(member(data, "shellExecution", "exitCode"))
+            return (CommandFinished(item=item, command=_command(call), output=_EXIT_MARK.sub("", said), exit_code=code),)
         edits = data.get("fileEdits")
         if ok and isinstance(edits, list) and edits:
             diff = text(member(data, "result", "detailedContent"))
             return tuple(_change(item, edit, diff if place == 0 else "") for place, edit in enumerate(edits))
         if not ok and call.name in FILE_TOOLS:
             return (Notice(level="warning", text=f"A change of files was not made: {said}"), Working(item=item, over=True))
-        arguments = text(_json(call.arguments), ARGUMENT_TEXT)
-        return (ToolCall(item=item, name=call.name, arguments=arguments, result=text(said, ARGUMENT_TEXT), ok=ok),)
+        return (ToolCall(item=item, name=call.name, arguments=shown(call.arguments), result=shown(said), ok=ok),)
 
     def _fail(self, data: Data) -> Events:
         self._error = data
@@ -143,7 +145,7 @@ class Translator:
         if data.get("aborted") is True:
             return (*ended, TurnEnded(outcome=TurnOutcome.INTERRUPTED))
         if error is not None:
-            detail = text(error.get("message"), ARGUMENT_TEXT)
+            detail = text(error.get("message"), SHOWN_TEXT)
             return (*ended, TurnEnded(outcome=TurnOutcome.FAILED, code=classify(error), detail=detail))
         return (*ended, TurnEnded(outcome=TurnOutcome.COMPLETED))
 
@@ -196,10 +198,3 @@ def _change(item: str, edit: object, diff: str) -> FileChanged:
 
 def _command(call: _Call) -> str:
     return text(member(call.arguments, "command"))
-
-
-def _json(value: object) -> str:
-    """Return JSON as text; text itself as it is."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

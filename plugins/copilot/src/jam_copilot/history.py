@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 
-from jam_copilot.protocol import Ask, Event, Told, event_of, identifier, member, nonsense, number
-from jamcore.api import ProviderTurn, TurnOutcome
+from jam_copilot.protocol import Ask, Event, Told, event_of, nonsense
+from jamcore.api import ProviderTurn, TurnOutcome, identifier, member, number
 
 KINDS = (
     Told.USER_MESSAGE,

@@ -12,12 +12,7 @@ from typing import Any
 
 from jam_copilot.description import NAME
 from jam_copilot.pins import PROTOCOL
-from jamcore.api import InvalidInputError, ProviderProtocolError, ProviderRefusedError, provider_identity
-
-EVENT_TEXT = 1 << 20
-"""Characters kept of one text, as everywhere in Jam; more is cut and marked."""
-IDENTIFIER = 256
-CUT = "\n[cut by Jam]"
+from jamcore.api import ProviderProtocolError, ProviderRefusedError, identifier, member, reported_identity, text
 
 
 class Ask(StrEnum):
@@ -83,32 +78,6 @@ def nonsense(problem: str) -> ProviderProtocolError:
     return ProviderProtocolError(provider=NAME, problem=problem)
 
 
-def member(value: object, *path: str) -> object:
-    """Return what lies at ``path`` inside nested objects, or ``None``."""
-    for key in path:
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(key)
-    return value
-
-
-def text(value: object, limit: int = EVENT_TEXT) -> str:
-    """Return ``value`` when it is text, cut and marked beyond ``limit`` characters; anything else is no text."""
-    if not isinstance(value, str):
-        return ""
-    return value if len(value) <= limit else value[: limit - len(CUT)] + CUT
-
-
-def number(value: object) -> int:
-    """Return ``value`` when it is a whole number of 0 or more, else 0."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def identifier(value: object) -> str:
-    """Return a provider's id as bounded text."""
-    return value[:IDENTIFIER] if isinstance(value, str) else ""
-
-
 def event_of(value: object) -> Event | None:
     """Return an event of the conversation itself; ``None``: it is none, or an agent of the agent's own said it."""
     kind, data = member(value, "type"), member(value, "data")
@@ -124,8 +93,8 @@ def version_of(answer: object) -> str:
         ProviderProtocolError: There is none in it.
         ProviderRefusedError: It speaks another version of the protocol.
     """
-    version, protocol = member(answer, "version"), member(answer, "protocolVersion")
-    if not isinstance(version, str) or not version or len(version) > IDENTIFIER:
+    version, protocol = identifier(member(answer, "version")), member(answer, "protocolVersion")
+    if not version or version != member(answer, "version"):
         raise nonsense(f"no version in the answer to {Ask.CONNECT}: {text(version, 80)!r}")
     if protocol != PROTOCOL:
         detail = f"the program in the sandbox speaks protocol {str(protocol)[:40]}, not {PROTOCOL}"
@@ -139,13 +108,7 @@ def session_of(answer: object) -> str:
     Raises:
         ProviderProtocolError: There is none in it, or it could be nobody's id.
     """
-    identity = member(answer, "sessionId")
-    if not isinstance(identity, str):
-        raise nonsense("an answer without a session's id")
-    try:
-        return provider_identity(identity)
-    except InvalidInputError as error:
-        raise nonsense(f"a session's id that is {error.problem}") from error
+    return reported_identity(member(answer, "sessionId"), provider=NAME)
 
 
 def message_of(answer: object) -> str:

@@ -5,14 +5,12 @@ Copilot knows more ("for the session", "always here"); none of it is ever said: 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from jam_copilot.protocol import CUT, EVENT_TEXT, identifier, member, text
-from jamcore.api import ApprovalAnswer, ApprovalRequested, Notice
+from jamcore.api import CUT, EVENT_TEXT, ApprovalAnswer, ApprovalRequested, Notice, as_json, identifier, labelled, member, text
 
 Data = Mapping[str, Any]
 
@@ -56,13 +54,13 @@ def _command(request: object) -> ApprovalRequested:
     """A command. One that wants more than to be run, or was cut, is something else, which no rule covers."""
     wanted = text(member(request, "fullCommandText"))
     more = {key: member(request, key) for key in WANTS_MORE if member(request, key)}
-    preview = _lines(
+    preview = labelled(
         ("in", text(member(request, "resolvedWorkingDirectory"), 4096)),
         ("because", text(member(request, "intention"), 4096)),
         ("warning", text(member(request, "warning"), 4096)),
     )
     if more or not wanted or wanted.endswith(CUT):
-        detail = text(f"{wanted}\n{json.dumps(more, sort_keys=True)}".strip())
+        detail = text(f"{wanted}\n{as_json(more)}".strip())
         return ApprovalRequested(item="", subject="other", detail=detail, preview=preview)
     return ApprovalRequested(item="", subject="command", detail=wanted, preview=preview)
 
@@ -78,7 +76,7 @@ def _write(request: object) -> ApprovalRequested:
     whole = bool(listed) and len(listed) == len(lines) and sum(map(len, listed)) + len(listed) <= EVENT_TEXT
     if more or elsewhere or not whole:
         wanted = [*listed, *([f"change {text(name, 4096)}"] if not listed else []), *([f"really {elsewhere}"] if elsewhere else [])]
-        detail = "\n".join([*wanted, *([json.dumps(more, sort_keys=True)] if more else [])])
+        detail = "\n".join([*wanted, *([as_json(more)] if more else [])])
         return ApprovalRequested(item="", subject="other", detail=text(detail), preview=diff)
     return ApprovalRequested(item="", subject="file-change", detail="\n".join(listed), preview=diff)
 
@@ -93,7 +91,7 @@ def _edit(edit: object) -> str | None:
 
 def _other(request: object) -> ApprovalRequested:
     """Anything else, with all that it says."""
-    return ApprovalRequested(item="", subject="other", detail=text(json.dumps(request, sort_keys=True)), preview="")
+    return ApprovalRequested(item="", subject="other", detail=text(as_json(request)), preview="")
 
 
 _READERS: Mapping[str, Callable[[object], ApprovalRequested]] = MappingProxyType({"shell": _command, "write": _write})
@@ -102,7 +100,3 @@ _READERS: Mapping[str, Callable[[object], ApprovalRequested]] = MappingProxyType
 def _inside(place: str, cwd: str) -> bool:
     path = PurePosixPath(place)
     return ".." not in path.parts and path.is_relative_to(cwd)
-
-
-def _lines(*parts: tuple[str, str]) -> str:
-    return "\n".join(f"{word} {value}" for word, value in parts if value)

@@ -19,14 +19,11 @@ from jam_copilot.protocol import (
     Task,
     Told,
     event_of,
-    identifier,
     in_use,
-    member,
     message_of,
     nonsense,
     running_tasks,
     session_of,
-    text,
     version_of,
 )
 from jam_copilot.questions import only_reads, question, refused, reply
@@ -45,6 +42,9 @@ from jamcore.api import (
     RemoteError,
     ThreadRequest,
     ThreadState,
+    identifier,
+    member,
+    text,
 )
 
 REQUEST_S = 60.0
