@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,121 +13,98 @@ import pytest
 from jam_acp.plugin import AcpPlugin, plugin_of
 from jam_acp.profile import Profile, profile_of
 from jam_acp.profiles.opencode import OPENCODE
-from jamcore.api import Ability, PlanContext, ProviderRuntime
-from jamcore.testing.guards import adopting_orphans
-from jamcore.testing.local_guest import LocalGuest, local_guest
-from jamcore.testing.servers.server import ModelServer
-from jamcore.testing.toolchains import ToolchainUnavailableError, pinned_toolchain
+from jamcore.api import ProviderRuntime
+from jamcore.testing.local_guest import LocalGuest
+from jamcore.testing.providers.fixtures import (
+    anyio_backend,
+    case,
+    guest,
+    make_guest,
+    nothing_is_left,
+    open_runtime,
+    provider_hooks,
+    tools,
+)
+from jamcore.testing.providers.opening import hooks_of, opened
+from jamcore.testing.providers.subject import ProviderUnderTest, missing
+from jamcore.testing.servers.chat import ChatServer
+from jamcore.testing.servers.script import Call
 
-OpenRuntime = Callable[[LocalGuest, ModelServer], AbstractAsyncContextManager[ProviderRuntime]]
+__all__ = ["anyio_backend", "case", "guest", "make_guest", "nothing_is_left", "open_runtime", "provider_hooks", "tools"]
+
 OpenProfile = Callable[..., AbstractAsyncContextManager[ProviderRuntime]]
-MakeGuest = Callable[[str], Awaitable[LocalGuest]]
+ASKS = ("OPENCODE_DISABLE_MODELS_FETCH",)
+"""Without these variables it asks for its list of models, ..."""
+INSTALLED = ("node_modules", "package-lock.json")
+"""... and without these files for its package registry."""
 
 
-def probe_opencode() -> str | None:
-    """``opencode``: the pinned program can be had and is for this machine."""
-    return unavailable(OPENCODE)
+def shell(call_id: str, command: str) -> Call:
+    """Return a call of the shell."""
+    return Call(name="bash", arguments={"command": command, "description": "a command"}, call_id=call_id)
+
+
+def write(call_id: str, work: Path, name: str, content: str) -> Call:
+    """Return a call that makes a file."""
+    return Call(name="write", arguments={"filePath": name, "content": content}, call_id=call_id)
+
+
+def loud() -> AcpPlugin:
+    """Return OpenCode's plugin without what keeps it from asking."""
+    environment = tuple(pair for pair in OPENCODE.environment if pair[0] not in ASKS)
+    prepared = tuple(file for file in OPENCODE.prepared if not any(part in INSTALLED for part in Path(file.path).parts))
+    return plugin_of(OPENCODE.model_copy(update={"environment": environment, "prepared": prepared}))
+
+
+assert OPENCODE.toolchain is not None
+UNDER_TEST = ProviderUnderTest(
+    name=OPENCODE.name,
+    package="jam_acp",
+    plugin=partial(plugin_of, OPENCODE),
+    loud=loud,
+    toolchain=OPENCODE.toolchain,
+    server=ChatServer,
+    model="some/model",
+    shell=shell,
+    write=write,
+    unknown="ses_dd42c930cffe9QnJMC2uY5hKY7",
+    keeps_empty_threads=True,
+    keeps_directory=True,
+    refuses_second_writer=False,
+    limit_s=60.0,
+)
+
+
+@pytest.fixture(scope="session")
+def provider() -> ProviderUnderTest:
+    """OpenCode."""
+    return UNDER_TEST
 
 
 def probe_codex_acp() -> str | None:
     """``codex_acp``: the pinned program of the example can be had and is for this machine."""
     table = tomllib.loads((Path(__file__).parents[1] / "examples" / "codex-acp.toml").read_text())["providers"]["codex_acp"]
-    return unavailable(profile_of("codex_acp", {key: value for key, value in table.items() if key != "family"}))
-
-
-def unavailable(profile: Profile) -> str | None:
-    """Return why a profile's program cannot be had, or ``None``."""
+    profile = profile_of("codex_acp", {key: value for key, value in table.items() if key != "family"})
     assert profile.toolchain is not None
-    try:
-        pinned_toolchain(profile.toolchain)
-    except ToolchainUnavailableError as error:
-        return str(error)
-    return None
+    return missing(profile.toolchain)
 
 
 @pytest.hookimpl
 def pytest_jam_needs() -> dict[str, Callable[[], str | None]]:
     """Contribute the needs ``opencode`` and ``codex_acp``."""
-    return {"opencode": probe_opencode, "codex_acp": probe_codex_acp}
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Jam runs on asyncio, and so do its tests."""
-    return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(no_leaks: None) -> None:
-    """Every test ends without a process or a changed environment of its own."""
-
-
-@pytest.fixture
-async def make_guest(tmp_path: Path) -> AsyncIterator[MakeGuest]:
-    """Make guests by name; each has a home, a state root and a working directory of its own."""
-    made = []
-
-    async def make(name: str) -> LocalGuest:
-        context = local_guest(tmp_path / name)
-        made.append(context)
-        return await context.__aenter__()
-
-    with adopting_orphans():
-        yield make
-        for context in made:
-            await context.__aexit__(None, None, None)
-
-
-@pytest.fixture
-async def guest(make_guest: MakeGuest) -> LocalGuest:
-    """A guest."""
-    return await make_guest("guest")
-
-
-def context_of(guest: LocalGuest, tools: Path, url: str, plugin: AcpPlugin) -> PlanContext:
-    """Return what the core tells a plugin about this guest."""
-    cell = min(plugin.jam_describe_provider().cells, key=str)
-    return PlanContext(
-        cell=cell,
-        state_root=str(guest.state),
-        tools_root=str(tools),
-        home=str(guest.home),
-        relay_url=url,
-        abilities=frozenset(Ability),
-    )
+    return {**UNDER_TEST.needs(), "codex_acp": probe_codex_acp}
 
 
 @pytest.fixture
 def open_profile() -> OpenProfile:
-    """Open a profile's runtime in a guest, as the core does: through the hooks, with directories and prepared files in place."""
+    """Open any profile's runtime in a guest."""
 
     @asynccontextmanager
-    async def opened(
+    async def opening(
         profile: Profile, guest: LocalGuest, url: str, tools: Path, expected_version: str | None = None
     ) -> AsyncIterator[ProviderRuntime]:
-        plugin = plugin_of(profile)
-        context = context_of(guest, tools, url, plugin)
-        plan = plugin.jam_contribute_plan(context)
-        for root, directories in ((guest.state, plan.state_subdirectories), (guest.home, plan.guest_directories)):
-            for directory in directories:
-                (root / directory).mkdir(parents=True, exist_ok=True)
-        for file in plugin.jam_prepare(context).files:
-            (guest.state / file.path).parent.mkdir(parents=True, exist_ok=True)
-            (guest.state / file.path).write_text(file.content)
-        runtime = await plugin.jam_open_runtime(guest.runtime_request(tools, url, expected_version), guest)
-        async with runtime as running:
-            yield running
+        hooks = await hooks_of(profile.name, plugin_of(profile))
+        async with opened(hooks, guest, url, tools, expected_version) as runtime:
+            yield runtime
 
-    return opened
-
-
-@pytest.fixture
-def open_runtime(open_profile: OpenProfile) -> OpenRuntime:
-    """Open OpenCode's runtime in a guest."""
-
-    def opened(guest: LocalGuest, model: ModelServer) -> AbstractAsyncContextManager[ProviderRuntime]:
-        assert OPENCODE.toolchain is not None
-        tools = pinned_toolchain(OPENCODE.toolchain)
-        return open_profile(OPENCODE, guest, model.base_url, tools, OPENCODE.toolchain.version)
-
-    return opened
+    return opening

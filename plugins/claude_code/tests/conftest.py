@@ -2,89 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from jam_claude_code.pins import TOOLCHAIN, VERSION
+from jam_claude_code import config
+from jam_claude_code.pins import TOOLCHAIN
 from jam_claude_code.plugin import ClaudeCodePlugin
-from jamcore.api import ProviderRuntime
-from jamcore.testing.guards import adopting_orphans
-from jamcore.testing.local_guest import LocalGuest, local_guest
+from jamcore.testing.providers.fixtures import (
+    anyio_backend,
+    case,
+    guest,
+    make_guest,
+    nothing_is_left,
+    open_runtime,
+    provider_hooks,
+    tools,
+)
+from jamcore.testing.providers.subject import ProviderUnderTest
 from jamcore.testing.servers.messages import MessagesServer
-from jamcore.testing.toolchains import ToolchainUnavailableError, pinned_toolchain
+from jamcore.testing.servers.script import Call
 
-OpenRuntime = Callable[[LocalGuest, MessagesServer], AbstractAsyncContextManager[ProviderRuntime]]
-MakeGuest = Callable[[str], Awaitable[LocalGuest]]
+__all__ = ["anyio_backend", "case", "guest", "make_guest", "nothing_is_left", "open_runtime", "provider_hooks", "tools"]
+
+OFF = ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING")
 
 
-def probe_claude_code() -> str | None:
-    """``claude_code``: the pinned program can be had and is for this machine."""
-    try:
-        pinned_toolchain(TOOLCHAIN)
-    except ToolchainUnavailableError as error:
-        return str(error)
-    return None
+def shell(call_id: str, command: str) -> Call:
+    """Return a call of the shell."""
+    return Call(name="Bash", arguments={"command": command}, call_id=call_id)
+
+
+def write(call_id: str, work: Path, name: str, content: str) -> Call:
+    """Return a call that makes a file."""
+    return Call(name="Write", arguments={"file_path": str(work / name), "content": content}, call_id=call_id)
+
+
+def loud() -> ClaudeCodePlugin:
+    """Return the plugin without the variables that forbid everything but the model."""
+    config._FIXED = tuple((name, value) for name, value in config._FIXED if name not in OFF)
+    return ClaudeCodePlugin()
+
+
+UNDER_TEST = ProviderUnderTest(
+    name="claude_code",
+    package="jam_claude_code",
+    plugin=ClaudeCodePlugin,
+    loud=loud,
+    toolchain=TOOLCHAIN,
+    server=MessagesServer,
+    model="claude-sonnet-5-5",
+    shell=shell,
+    write=write,
+    unknown="01a2f000-0000-7000-8000-000000000000",
+)
+
+
+@pytest.fixture(scope="session")
+def provider() -> ProviderUnderTest:
+    """Claude Code."""
+    return UNDER_TEST
 
 
 @pytest.hookimpl
 def pytest_jam_needs() -> dict[str, Callable[[], str | None]]:
     """Contribute the need ``claude_code``."""
-    return {"claude_code": probe_claude_code}
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Jam runs on asyncio, and so do its tests."""
-    return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(no_leaks: None) -> None:
-    """Every test ends without a process or a changed environment of its own."""
-
-
-@pytest.fixture
-def tools() -> Path:
-    """The directory that a sandbox mounts as the tools root."""
-    return pinned_toolchain(TOOLCHAIN)
-
-
-@pytest.fixture
-async def make_guest(tmp_path: Path) -> AsyncIterator[MakeGuest]:
-    """Make guests by name; each has a home, a state root and a working directory of its own."""
-    made = []
-
-    async def make(name: str) -> LocalGuest:
-        context = local_guest(tmp_path / name)
-        made.append(context)
-        return await context.__aenter__()
-
-    with adopting_orphans():
-        yield make
-        for context in made:
-            await context.__aexit__(None, None, None)
-
-
-@pytest.fixture
-async def guest(make_guest: MakeGuest) -> LocalGuest:
-    """A guest."""
-    return await make_guest("guest")
-
-
-@pytest.fixture
-def open_runtime(tools: Path) -> OpenRuntime:
-    """Open the plugin's runtime in a guest, as the core does: through the hook, with the prepared files in place."""
-
-    @asynccontextmanager
-    async def opened(guest: LocalGuest, model: MessagesServer) -> AsyncIterator[ProviderRuntime]:
-        plugin = ClaudeCodePlugin()
-        for file in plugin.jam_prepare().files:
-            (guest.state / file.path).write_text(file.content)
-        context = await plugin.jam_open_runtime(guest.runtime_request(tools, model.base_url, VERSION), guest)
-        async with context as runtime:
-            yield runtime
-
-    return opened
+    return UNDER_TEST.needs()

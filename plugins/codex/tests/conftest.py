@@ -2,89 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from jam_codex.pins import TOOLCHAIN, VERSION
+from jam_codex import config
+from jam_codex.pins import TOOLCHAIN
 from jam_codex.plugin import CodexPlugin
-from jamcore.api import ProviderRuntime
-from jamcore.testing.guards import adopting_orphans
-from jamcore.testing.local_guest import LocalGuest, local_guest
-from jamcore.testing.servers.responses import ResponsesServer
-from jamcore.testing.toolchains import ToolchainUnavailableError, pinned_toolchain
+from jamcore.testing.providers.fixtures import (
+    anyio_backend,
+    case,
+    guest,
+    make_guest,
+    nothing_is_left,
+    open_runtime,
+    provider_hooks,
+    tools,
+)
+from jamcore.testing.providers.subject import ProviderUnderTest
+from jamcore.testing.servers.responses import Call, ResponsesServer
 
-OpenRuntime = Callable[[LocalGuest, ResponsesServer], AbstractAsyncContextManager[ProviderRuntime]]
-MakeGuest = Callable[[str], Awaitable[LocalGuest]]
+__all__ = ["anyio_backend", "case", "guest", "make_guest", "nothing_is_left", "open_runtime", "provider_hooks", "tools"]
 
 
-def probe_codex() -> str | None:
-    """``codex``: the pinned program can be had and is for this machine."""
-    try:
-        pinned_toolchain(TOOLCHAIN)
-    except ToolchainUnavailableError as error:
-        return str(error)
-    return None
+def shell(call_id: str, command: str) -> Call:
+    """Return a call of the shell."""
+    return Call(name="exec_command", arguments={"cmd": command}, call_id=call_id)
+
+
+def write(call_id: str, work: Path, name: str, content: str) -> Call:
+    """Return a call that makes a file: Codex takes the shell's word for a patch."""
+    lines = "".join(f"+{line}\n" for line in content.splitlines())
+    return shell(call_id, f"apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: {name}\n{lines}*** End Patch\nEOF")
+
+
+def loud() -> CodexPlugin:
+    """Return the plugin with Codex's own plugins switched on, which it would fetch."""
+    added = {"features.plugins": True}
+    config._SETTINGS = (*((key, value) for key, value in config._SETTINGS if key not in added), *added.items())
+    return CodexPlugin()
+
+
+UNDER_TEST = ProviderUnderTest(
+    name="codex",
+    package="jam_codex",
+    plugin=CodexPlugin,
+    loud=loud,
+    toolchain=TOOLCHAIN,
+    server=ResponsesServer,
+    model="mock-model",
+    shell=shell,
+    write=write,
+    unknown="01a2f000-0000-7000-8000-000000000000",
+    shown=lambda shown, asked: shown.endswith(f"/bash -lc {shlex.quote(asked)}"),  # where the shell lies is the machine's
+    quiet=False,  # of a model that it does not know it says so
+)
+
+
+@pytest.fixture(scope="session")
+def provider() -> ProviderUnderTest:
+    """Codex."""
+    return UNDER_TEST
 
 
 @pytest.hookimpl
 def pytest_jam_needs() -> dict[str, Callable[[], str | None]]:
     """Contribute the need ``codex``."""
-    return {"codex": probe_codex}
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Jam runs on asyncio, and so do its tests."""
-    return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(no_leaks: None) -> None:
-    """Every test ends without a process or a changed environment of its own."""
-
-
-@pytest.fixture
-def tools() -> Path:
-    """The directory that a sandbox mounts as the tools root."""
-    return pinned_toolchain(TOOLCHAIN)
-
-
-@pytest.fixture
-async def make_guest(tmp_path: Path) -> AsyncIterator[MakeGuest]:
-    """Make guests by name; each has a home, a state root and a working directory of its own."""
-    made = []
-
-    async def make(name: str) -> LocalGuest:
-        context = local_guest(tmp_path / name)
-        made.append(context)
-        return await context.__aenter__()
-
-    with adopting_orphans():
-        yield make
-        for context in made:
-            await context.__aexit__(None, None, None)
-
-
-@pytest.fixture
-async def guest(make_guest: MakeGuest) -> LocalGuest:
-    """A guest."""
-    return await make_guest("guest")
-
-
-@pytest.fixture
-def open_runtime(tools: Path) -> OpenRuntime:
-    """Open the plugin's runtime in a guest, as the core does: through the hook, with the prepared files in place."""
-
-    @asynccontextmanager
-    async def opened(guest: LocalGuest, model: ResponsesServer) -> AsyncIterator[ProviderRuntime]:
-        plugin = CodexPlugin()
-        for file in plugin.jam_prepare().files:
-            (guest.state / file.path).write_text(file.content)
-        context = await plugin.jam_open_runtime(guest.runtime_request(tools, model.base_url, VERSION), guest)
-        async with context as runtime:
-            yield runtime
-
-    return opened
+    return UNDER_TEST.needs()

@@ -2,89 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from jam_copilot.pins import TOOLCHAIN, VERSION
-from jam_copilot.plan import SESSIONS
+from jam_copilot import config, opening, plan
+from jam_copilot.pins import TOOLCHAIN
 from jam_copilot.plugin import CopilotPlugin
-from jamcore.api import ProviderRuntime
-from jamcore.testing.guards import adopting_orphans
-from jamcore.testing.local_guest import LocalGuest, local_guest
-from jamcore.testing.servers.responses import ResponsesServer
-from jamcore.testing.toolchains import ToolchainUnavailableError, pinned_toolchain
+from jamcore.api import RuntimeRequest
+from jamcore.testing.providers.fixtures import (
+    anyio_backend,
+    case,
+    guest,
+    make_guest,
+    nothing_is_left,
+    open_runtime,
+    provider_hooks,
+    tools,
+)
+from jamcore.testing.providers.subject import ProviderUnderTest
+from jamcore.testing.servers.responses import Call, ResponsesServer
 
-OpenRuntime = Callable[[LocalGuest, ResponsesServer], AbstractAsyncContextManager[ProviderRuntime]]
-MakeGuest = Callable[[str], Awaitable[LocalGuest]]
+__all__ = ["anyio_backend", "case", "guest", "make_guest", "nothing_is_left", "open_runtime", "provider_hooks", "tools"]
 
 
-def probe_copilot() -> str | None:
-    """``copilot``: the pinned program can be had and is for this machine."""
-    try:
-        pinned_toolchain(TOOLCHAIN)
-    except ToolchainUnavailableError as error:
-        return str(error)
-    return None
+def shell(call_id: str, command: str) -> Call:
+    """Return a call of the shell."""
+    return Call(name="bash", arguments={"command": command, "description": "what it does"}, call_id=call_id)
+
+
+def write(call_id: str, work: Path, name: str, content: str) -> Call:
+    """Return a call that makes a file."""
+    return Call(name="create", arguments={"path": str(work / name), "file_text": content}, call_id=call_id)
+
+
+def loud() -> CopilotPlugin:
+    """Return the plugin with a token, and without what is off."""
+    changed = {"COPILOT_OFFLINE": "false", "COPILOT_GITHUB_TOKEN": "github_pat_" + "x" * 82}
+    own_environment, own_arguments = plan.environment, config.arguments
+
+    def environment(state_root: str, tools_root: str) -> tuple[tuple[str, str], ...]:
+        return tuple((dict(own_environment(state_root, tools_root)) | changed).items())
+
+    def arguments(request: RuntimeRequest) -> tuple[str, ...]:
+        return tuple(part for part in own_arguments(request) if not part.startswith("--no-auto"))
+
+    setattr(opening, "environment", environment)  # noqa: B010 - it is imported there
+    setattr(opening, "arguments", arguments)  # noqa: B010
+    return CopilotPlugin()
+
+
+UNDER_TEST = ProviderUnderTest(
+    name="copilot",
+    package="jam_copilot",
+    plugin=CopilotPlugin,
+    loud=loud,
+    toolchain=TOOLCHAIN,
+    server=ResponsesServer,
+    model="mock-model",
+    shell=shell,
+    write=write,
+    unknown="01a2f000-0000-4000-8000-000000000000",
+)
+
+
+@pytest.fixture(scope="session")
+def provider() -> ProviderUnderTest:
+    """Copilot."""
+    return UNDER_TEST
 
 
 @pytest.hookimpl
 def pytest_jam_needs() -> dict[str, Callable[[], str | None]]:
     """Contribute the need ``copilot``."""
-    return {"copilot": probe_copilot}
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Jam runs on asyncio, and so do its tests."""
-    return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(no_leaks: None) -> None:
-    """Every test ends without a process or a changed environment of its own."""
-
-
-@pytest.fixture
-def tools() -> Path:
-    """The directory that a sandbox mounts as the tools root."""
-    return pinned_toolchain(TOOLCHAIN)
-
-
-@pytest.fixture
-async def make_guest(tmp_path: Path) -> AsyncIterator[MakeGuest]:
-    """Make guests by name; each has a home, a state root and a working directory of its own."""
-    made = []
-
-    async def make(name: str) -> LocalGuest:
-        context = local_guest(tmp_path / name)
-        made.append(context)
-        return await context.__aenter__()
-
-    with adopting_orphans():
-        yield make
-        for context in made:
-            await context.__aexit__(None, None, None)
-
-
-@pytest.fixture
-async def guest(make_guest: MakeGuest) -> LocalGuest:
-    """A guest."""
-    return await make_guest("guest")
-
-
-@pytest.fixture
-def open_runtime(tools: Path) -> OpenRuntime:
-    """Open the plugin's runtime in a guest, as the core does: through the hook."""
-
-    @asynccontextmanager
-    async def opened(guest: LocalGuest, model: ResponsesServer) -> AsyncIterator[ProviderRuntime]:
-        plugin = CopilotPlugin()
-        (guest.state / SESSIONS).mkdir(exist_ok=True)
-        context = await plugin.jam_open_runtime(guest.runtime_request(tools, model.base_url, VERSION), guest)
-        async with context as runtime:
-            yield runtime
-
-    return opened
+    return UNDER_TEST.needs()

@@ -1,12 +1,13 @@
-"""Runs one turn in a network namespace whose only name server is this script, and prints which names the program asked for.
+"""Runs one turn in a network namespace whose only name server is this program, and prints which names the provider's program asked for.
 
-Started by test_loopback_only.py inside bubblewrap, never by pytest. ``argv``: the tools root, a scratch directory, and the names of
-variables to leave out, so that a control run can show that the name server would have heard something.
+:mod:`jamcore.testing.providers.loopback` starts it. ``argv``: the file that defines ``UNDER_TEST``, a scratch directory, and ``loud`` for
+the control, in which the name server must hear something.
 """
 
 from __future__ import annotations
 
 import json
+import runpy
 import socket
 import sys
 from pathlib import Path
@@ -14,30 +15,34 @@ from pathlib import Path
 import anyio
 from anyio.abc import TaskStatus
 
-from jam_claude_code import config
-from jam_claude_code.runtime import open_claude_code
-from jamcore.api import ThreadRequest, provider_identity
+from jamcore.domain.ids import provider_identity
+from jamcore.domain.providers import ThreadRequest
 from jamcore.testing.local_guest import local_guest
-from jamcore.testing.servers.messages import MessagesServer
+from jamcore.testing.providers.opening import hooks_of, opened
+from jamcore.testing.providers.subject import ProviderUnderTest
 from jamcore.testing.servers.script import Script, say
 
 LISTEN_S = 5.0
+"""For what is asked in the background; measured within 3 s."""
+LOUD = "loud"
+VARIABLE = "UNDER_TEST"
 
 
-async def main(tools: Path, scratch: Path, left_out: list[str]) -> None:
-    config._FIXED = tuple((name, value) for name, value in config._FIXED if name not in left_out)
+async def main(provider: ProviderUnderTest, scratch: Path, *, loud: bool) -> None:
+    """Run the turn; print its last event and the names as one line of JSON."""
+    hooks = await hooks_of(provider.name, provider.loud() if loud else provider.plugin())
     asked: list[str] = []
     async with anyio.create_task_group() as tasks:
         await tasks.start(answer_names, asked)
         async with (
-            MessagesServer(Script(rules=(say("hello"),))) as model,
+            provider.server(Script(rules=(say("hello"),))) as model,
             local_guest(scratch) as guest,
-            open_claude_code(guest.runtime_request(tools, model.base_url), guest) as runtime,
+            opened(hooks, guest, model.base_url, provider.tools) as runtime,
         ):
-            thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model="claude-sonnet-5-5"))
+            thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=provider.model))
             async with runtime.turn(provider_identity(thread.identity), "hi") as events:
                 last = [event async for event in events][-1]
-            await anyio.sleep(LISTEN_S)  # what is asked in the background; measured within 3 s
+            await anyio.sleep(LISTEN_S)
         tasks.cancel_scope.cancel()
     print(json.dumps({"end": last.model_dump(mode="json"), "asked": sorted(set(asked))}))
 
@@ -56,6 +61,7 @@ async def answer_names(asked: list[str], *, task_status: TaskStatus[None]) -> No
 
 
 def name_in(query: bytes) -> str:
+    """Return the name that a query is about."""
     labels, place = [], 12
     while query[place]:
         labels.append(query[place + 1 : place + 1 + query[place]].decode())
@@ -64,4 +70,4 @@ def name_in(query: bytes) -> str:
 
 
 if __name__ == "__main__":
-    anyio.run(main, Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]))
+    anyio.run(lambda: main(runpy.run_path(sys.argv[1])[VARIABLE], Path(sys.argv[2]), loud=sys.argv[3:] == [LOUD]))

@@ -1,0 +1,85 @@
+"""What is under test, as data: the plugin, its program, and how a script makes the model use the program's tools."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from jamcore.domain.providers import ToolchainSpec
+from jamcore.testing.servers.script import Call
+from jamcore.testing.servers.server import ModelServer
+from jamcore.testing.toolchains import ToolchainUnavailableError, pinned_toolchain
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderUnderTest:
+    """What is peculiar to one provider in all parts of the suite; what is peculiar in one part is said by the subclass there.
+
+    Attributes:
+        name: The provider's name, and that of the need (``pytest.mark.needs``) of its program.
+        package: The package that holds the plugin; its distribution has the same name with hyphens.
+        plugin: Makes the plugin.
+        loud: Makes the plugin with what keeps its program quiet undone: the control of the proof that it contacts nobody.
+        toolchain: The pinned program.
+        server: The scripted server of the API that the program speaks.
+        model: A name of a model that the program takes.
+        shell: Returns the model's call of the shell: its id, and the command.
+        write: Returns the model's call that makes a file: its id, the session's directory, the file's name there, its content.
+        shown: Whether a command, as the plugin shows it, is the one that the model asked for.
+        unknown: An identity as the provider forms them, of no thread.
+        keeps_empty_threads: A thread without a turn comes back; otherwise there is none to come back to.
+        keeps_directory: A thread comes back in the directory where it began, and in no other.
+        refuses_second_writer: A thread that another program holds is refused. Otherwise the core alone sees to it.
+        quiet: A turn in which nothing goes wrong has no notice.
+        limit_s: How long anything here may take.
+    """
+
+    name: str
+    package: str
+    plugin: Callable[[], object]
+    loud: Callable[[], object]
+    toolchain: ToolchainSpec
+    server: type[ModelServer]
+    model: str
+    shell: Callable[[str, str], Call]
+    write: Callable[[str, Path, str, str], Call]
+    unknown: str
+    shown: Callable[[str, str], bool] = operator.eq
+    keeps_empty_threads: bool = False
+    keeps_directory: bool = False
+    refuses_second_writer: bool = True
+    quiet: bool = True
+    limit_s: float = 30.0
+
+    @property
+    def distribution(self) -> str:
+        """The name of the plugin's distribution."""
+        return self.package.replace("_", "-")
+
+    @property
+    def tools(self) -> Path:
+        """The directory that a sandbox mounts as the tools root.
+
+        Raises:
+            ToolchainUnavailableError: The pinned program cannot be had here.
+        """
+        return pinned_toolchain(self.toolchain)
+
+    def needs(self) -> dict[str, Callable[[], str | None]]:
+        """Return the provider's need with what finds out whether it is met, for ``pytest_jam_needs``."""
+        return {self.name: self.missing}
+
+    def missing(self) -> str | None:
+        """Return why the pinned program cannot be had here, or ``None``."""
+        return missing(self.toolchain)
+
+
+def missing(toolchain: ToolchainSpec) -> str | None:
+    """Return why a pinned program cannot be had here, or ``None``."""
+    try:
+        pinned_toolchain(toolchain)
+    except ToolchainUnavailableError as error:
+        return str(error)
+    return None
