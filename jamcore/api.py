@@ -93,9 +93,11 @@ from jamcore.engines.port import (
     LimitsResources,
     Reaches,
 )
+from jamcore.plugins.failures import TurnFailure, failure_of_status, failure_of_words
 from jamcore.plugins.families import ProviderFamily
 from jamcore.plugins.framing import HeaderFraming, LineFraming
 from jamcore.plugins.hookspecs import hookimpl
+from jamcore.plugins.instructions import surroundings
 from jamcore.plugins.jsonrpc import LineClient, RemoteError
 from jamcore.plugins.notices import KeptNotices
 from jamcore.plugins.questions import OpenQuestions, labelled
@@ -114,6 +116,8 @@ from jamcore.plugins.reading import (
 )
 from jamcore.plugins.runtime import GuestLauncher, ProviderRuntime
 from jamcore.plugins.turnstream import TurnStream
+from jamcore.plugins.versions import may_resume
+from jamcore.system.ids import random_id
 from jamcore.system.tasks import owned_tasks
 
 __all__ = [
@@ -215,6 +219,7 @@ __all__ = [
     "ToolCall",
     "ToolchainSpec",
     "TurnEnded",
+    "TurnFailure",
     "TurnOutcome",
     "TurnStarted",
     "TurnStream",
@@ -225,16 +230,21 @@ __all__ = [
     "WorkspaceSource",
     "as_json",
     "entries",
+    "failure_of_status",
+    "failure_of_words",
     "hookimpl",
     "identifier",
     "labelled",
+    "may_resume",
     "member",
     "number",
     "owned_tasks",
     "provider_identity",
+    "random_id",
     "reported_identity",
     "require_held",
     "shown",
+    "surroundings",
     "text",
     "whole",
 ]

@@ -32,6 +32,11 @@ class SystemIds:
         return secrets.token_hex(32)
 
 
+def random_id() -> str:
+    """Return a random UUID, for programs that let their client choose an id and take no other form."""
+    return str(UUID(bytes=secrets.token_bytes(16), version=4))
+
+
 def behind(fresh: UUID, other: UUID | None) -> UUID:
     """Return ``fresh``, or where it does not sort behind ``other``, because the clock was set back since, the same bits a moment later."""
     if other is None or fresh > other:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from jam_acp.failures import Failure, classify, ended_with, failed_with, is_unknown_session
+from jam_acp.failures import classify, ended_with, failed_with, is_unknown_session
 from jam_acp.places import Places
 from jam_acp.plugin import AcpPlugin, CursorPlugin, OpenCodePlugin
 from jam_acp.profile import Profile
@@ -25,6 +25,7 @@ from jamcore.api import (
     PlanContext,
     RemoteError,
     TurnEnded,
+    TurnFailure,
     TurnOutcome,
 )
 
@@ -193,22 +194,22 @@ def test_each_session_has_a_process_of_its_own() -> None:
     assert full.reason
 
 
-ERRORS: dict[str, tuple[RemoteError, Profile, Failure]] = {
-    "a login": (RemoteError(-32000, "Authentication required"), CURSOR, Failure.UNAUTHORISED),
-    "not found": (RemoteError(-32002, "Resource not found"), CURSOR, Failure.NOT_FOUND),
-    "not found, with data": (RemoteError(-32002, "no", {"sessionId": "s"}), OPENCODE, Failure.NOT_FOUND),
-    "OpenCode's other way": (RemoteError(-32603, "Internal error", {"service": "session"}), OPENCODE, Failure.NOT_FOUND),
-    "OpenCode's third way": (RemoteError(-32602, "Invalid params: session not found: x"), OPENCODE, Failure.NOT_FOUND),
-    "not OpenCode": (RemoteError(-32603, "Internal error", {"service": "session"}), CURSOR, Failure.OTHER),
-    "a model's error": (RemoteError(-32603, "no", {"service": "session", "errorName": "APIError"}), OPENCODE, Failure.HTTP),
+ERRORS: dict[str, tuple[RemoteError, Profile, TurnFailure]] = {
+    "a login": (RemoteError(-32000, "Authentication required"), CURSOR, TurnFailure.UNAUTHORISED),
+    "not found": (RemoteError(-32002, "Resource not found"), CURSOR, TurnFailure.NOT_FOUND),
+    "not found, with data": (RemoteError(-32002, "no", {"sessionId": "s"}), OPENCODE, TurnFailure.NOT_FOUND),
+    "OpenCode's other way": (RemoteError(-32603, "Internal error", {"service": "session"}), OPENCODE, TurnFailure.NOT_FOUND),
+    "OpenCode's third way": (RemoteError(-32602, "Invalid params: session not found: x"), OPENCODE, TurnFailure.NOT_FOUND),
+    "not OpenCode": (RemoteError(-32603, "Internal error", {"service": "session"}), CURSOR, TurnFailure.OTHER),
+    "a model's error": (RemoteError(-32603, "no", {"service": "session", "errorName": "APIError"}), OPENCODE, TurnFailure.HTTP),
     "full": (
         RemoteError(-32603, "no", {"service": "session", "errorName": "ContextOverflowError"}),
         OPENCODE,
-        Failure.CONTEXT_FULL,
+        TurnFailure.CONTEXT_FULL,
     ),
-    "a bad parameter": (RemoteError(-32602, "model not found: x"), OPENCODE, Failure.BAD_REQUEST),
-    "unknown": (RemoteError(-1, "who knows"), OPENCODE, Failure.OTHER),
-    "odd data": (RemoteError(-32603, "no", [1]), OPENCODE, Failure.OTHER),
+    "a bad parameter": (RemoteError(-32602, "model not found: x"), OPENCODE, TurnFailure.BAD_REQUEST),
+    "unknown": (RemoteError(-1, "who knows"), OPENCODE, TurnFailure.OTHER),
+    "odd data": (RemoteError(-32603, "no", [1]), OPENCODE, TurnFailure.OTHER),
 }
 
 
@@ -217,7 +218,7 @@ def test_an_error_has_one_code(name: str) -> None:
     """Codes alone say too little: an unknown session has several forms, and its code others' meanings."""
     error, profile, code = ERRORS[name]
     assert classify(error, profile) is code
-    assert is_unknown_session(error, profile) is (code is Failure.NOT_FOUND)
+    assert is_unknown_session(error, profile) is (code is TurnFailure.NOT_FOUND)
 
 
 def test_words_that_an_agent_hides_in_its_data_are_shown() -> None:

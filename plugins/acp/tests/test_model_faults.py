@@ -9,13 +9,13 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 import pytest
 
-from jam_acp.failures import Failure
 from jamcore.api import (
     ProviderEvent,
     ProviderRuntime,
     TextDelta,
     ThreadRequest,
     TurnEnded,
+    TurnFailure,
     TurnOutcome,
     TurnStarted,
     provider_identity,
@@ -35,13 +35,13 @@ MODEL = "mock-model"
 LIMIT_S = 60.0
 ANSWER = (Text(deltas=("one ", "two")),)
 
-ENDED: dict[str, tuple[Fault, Failure]] = {
-    "400": (HttpFault(status=400), Failure.HTTP),
-    "401": (HttpFault(status=401), Failure.HTTP),
-    "403": (HttpFault(status=403), Failure.HTTP),
-    "404": (HttpFault(status=404), Failure.HTTP),
-    "context_length_exceeded": (HttpFault(status=400, code="context_length_exceeded"), Failure.CONTEXT_FULL),
-    "garbage": (GarbageFault(form="json"), Failure.OTHER),
+ENDED: dict[str, tuple[Fault, TurnFailure]] = {
+    "400": (HttpFault(status=400), TurnFailure.HTTP),
+    "401": (HttpFault(status=401), TurnFailure.HTTP),
+    "403": (HttpFault(status=403), TurnFailure.HTTP),
+    "404": (HttpFault(status=404), TurnFailure.HTTP),
+    "context_length_exceeded": (HttpFault(status=400, code="context_length_exceeded"), TurnFailure.CONTEXT_FULL),
+    "garbage": (GarbageFault(form="json"), TurnFailure.OTHER),
 }
 
 ENDLESS: dict[str, Fault] = {

@@ -9,7 +9,7 @@ import pytest
 
 from jam_claude_code.config import RETRIES, TOOLS, arguments, environment
 from jam_claude_code.description import SHARED_SEATS, check_credentials, place_session
-from jam_claude_code.failures import Failure, classify
+from jam_claude_code.failures import classify
 from jam_claude_code.pins import PROGRAM_VERSION, RESUMES, TOOLCHAIN, VERSION
 from jam_claude_code.plugin import ClaudeCodePlugin
 from jam_claude_code.protocol import is_identity
@@ -23,6 +23,7 @@ from jamcore.api import (
     PlanContext,
     RuntimeRequest,
     ThreadRequest,
+    TurnFailure,
 )
 
 pytestmark = pytest.mark.unprivileged
@@ -61,24 +62,24 @@ def test_measured_versions_are_accepted_by_the_pin_alone() -> None:
         assert not accepts_version(old, "0.1.0")
 
 
-FAILED: dict[str, tuple[dict[str, object], Failure]] = {
-    "nobody there": ({"words": "API Error: Connection refused (ECONNREFUSED)"}, Failure.UNREACHABLE),
-    "cut": ({"words": "API Error: Connection to the API was lost (ECONNRESET)."}, Failure.STREAM_CUT),
-    "silent": ({"words": "API Error: Request timed out."}, Failure.STREAM_SILENT),
-    "garbage": ({"words": "API Error: API returned an empty or malformed response (HTTP 200)"}, Failure.STREAM_CUT),
-    "no login": ({"words": "Not logged in · Please run /login"}, Failure.UNAUTHORISED),
-    "full": ({"reason": "prompt_too_long", "status": 400}, Failure.CONTEXT_FULL),
-    "no credit": ({"kind": "billing_error", "status": 400}, Failure.USAGE_LIMIT),
-    "400": ({"status": 400}, Failure.BAD_REQUEST),
-    "401": ({"status": 401}, Failure.UNAUTHORISED),
-    "403": ({"status": 403}, Failure.UNAUTHORISED),
-    "404": ({"status": 404, "kind": "model_not_found"}, Failure.NOT_FOUND),
-    "418": ({"status": 418}, Failure.HTTP),
-    "429": ({"status": 429}, Failure.RATE_LIMITED),
-    "503": ({"status": 503}, Failure.SERVER_ERROR),
-    "529": ({"status": 529}, Failure.OVERLOADED),
-    "a new reason": ({"reason": "something_new", "kind": "unheard_of"}, Failure.OTHER),
-    "wrong types": ({"reason": [], "kind": {}, "status": True}, Failure.OTHER),
+FAILED: dict[str, tuple[dict[str, object], TurnFailure]] = {
+    "nobody there": ({"words": "API Error: Connection refused (ECONNREFUSED)"}, TurnFailure.UNREACHABLE),
+    "cut": ({"words": "API Error: Connection to the API was lost (ECONNRESET)."}, TurnFailure.STREAM_CUT),
+    "silent": ({"words": "API Error: Request timed out."}, TurnFailure.STREAM_SILENT),
+    "garbage": ({"words": "API Error: API returned an empty or malformed response (HTTP 200)"}, TurnFailure.STREAM_CUT),
+    "no login": ({"words": "Not logged in · Please run /login"}, TurnFailure.UNAUTHORISED),
+    "full": ({"reason": "prompt_too_long", "status": 400}, TurnFailure.CONTEXT_FULL),
+    "no credit": ({"kind": "billing_error", "status": 400}, TurnFailure.USAGE_LIMIT),
+    "400": ({"status": 400}, TurnFailure.BAD_REQUEST),
+    "401": ({"status": 401}, TurnFailure.UNAUTHORISED),
+    "403": ({"status": 403}, TurnFailure.UNAUTHORISED),
+    "404": ({"status": 404, "kind": "model_not_found"}, TurnFailure.NOT_FOUND),
+    "418": ({"status": 418}, TurnFailure.HTTP),
+    "429": ({"status": 429}, TurnFailure.RATE_LIMITED),
+    "503": ({"status": 503}, TurnFailure.SERVER_ERROR),
+    "529": ({"status": 529}, TurnFailure.OVERLOADED),
+    "a new reason": ({"reason": "something_new", "kind": "unheard_of"}, TurnFailure.OTHER),
+    "wrong types": ({"reason": [], "kind": {}, "status": True}, TurnFailure.OTHER),
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from jam_claude_code.events import Translator
-from jam_claude_code.failures import Failure
 from jam_claude_code.transcript import Remembered
 from jamcore.api import (
     CUT,
@@ -21,6 +20,7 @@ from jamcore.api import (
     TextDelta,
     ToolCall,
     TurnEnded,
+    TurnFailure,
     TurnOutcome,
     UsageReported,
     Working,
@@ -133,7 +133,7 @@ def test_long_texts_are_cut_and_marked() -> None:
         ({"is_error": False, "subtype": "success"}, TurnEnded(outcome=TurnOutcome.COMPLETED)),
         (
             {"is_error": True, "subtype": "success", "result": "no", "api_error_status": 429},
-            TurnEnded(outcome=TurnOutcome.FAILED, code=Failure.RATE_LIMITED, detail="no"),
+            TurnEnded(outcome=TurnOutcome.FAILED, code=TurnFailure.RATE_LIMITED, detail="no"),
         ),
         (
             {"is_error": True, "subtype": "error_during_execution", "terminal_reason": "aborted_tools", "errors": ["x"]},
@@ -141,7 +141,7 @@ def test_long_texts_are_cut_and_marked() -> None:
         ),
         (
             {"is_error": True, "errors": ["a", "b"]},
-            TurnEnded(outcome=TurnOutcome.FAILED, code=Failure.OTHER, detail='["a", "b"]'),
+            TurnEnded(outcome=TurnOutcome.FAILED, code=TurnFailure.OTHER, detail='["a", "b"]'),
         ),
     ],
     ids=["completed", "failed, which says success", "interrupted", "failed without words"],
@@ -159,7 +159,7 @@ def test_the_kind_of_a_failure_is_in_the_programs_own_words() -> None:
     end: dict[str, object] = {"type": "result", "is_error": True, "result": "Credit balance is too low", "api_error_status": 400}
     used, ended = events({"type": "assistant", "message": words, "error": "billing_error"}, end)
     assert isinstance(used, UsageReported)
-    assert ended == TurnEnded(outcome=TurnOutcome.FAILED, code=Failure.USAGE_LIMIT, detail="Credit balance is too low")
+    assert ended == TurnEnded(outcome=TurnOutcome.FAILED, code=TurnFailure.USAGE_LIMIT, detail="Credit balance is too low")
 
 
 def test_a_retry_and_a_summary_are_told() -> None:

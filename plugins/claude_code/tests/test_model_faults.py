@@ -9,13 +9,13 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 import pytest
 
-from jam_claude_code.failures import Failure
 from jamcore.api import (
     Notice,
     ProviderRuntime,
     TextDelta,
     ThreadRequest,
     TurnEnded,
+    TurnFailure,
     TurnOutcome,
     TurnStarted,
     provider_identity,
@@ -34,23 +34,26 @@ LIMIT_S = 60.0
 
 ANSWER = (Text(deltas=("one ", "two")),)
 
-FAULTS: dict[str, tuple[Fault, Failure]] = {
-    "400": (HttpFault(status=400), Failure.BAD_REQUEST),
-    "401": (HttpFault(status=401), Failure.UNAUTHORISED),
-    "403": (HttpFault(status=403), Failure.UNAUTHORISED),
-    "404": (HttpFault(status=404), Failure.NOT_FOUND),
-    "413": (HttpFault(status=413), Failure.BAD_REQUEST),
-    "418": (HttpFault(status=418), Failure.HTTP),
-    "429": (HttpFault(status=429), Failure.RATE_LIMITED),
-    "500": (HttpFault(status=500), Failure.SERVER_ERROR),
-    "529": (HttpFault(status=529), Failure.OVERLOADED),
-    "down": (DownFault(), Failure.STREAM_CUT),
-    "cut stream": (CutFault(after_deltas=1), Failure.STREAM_CUT),
-    "garbage": (GarbageFault(form="bytes"), Failure.STREAM_CUT),
-    "broken event": (GarbageFault(form="json"), Failure.STREAM_CUT),
-    "overloaded in the stream": (FailedFault(code="overloaded_error"), Failure.SERVER_ERROR),
-    "too long": (HttpFault(status=400, message="prompt is too long: 250000 tokens > 200000 maximum"), Failure.CONTEXT_FULL),
-    "no credit": (HttpFault(status=400, message="Your credit balance is too low to access the Anthropic API"), Failure.USAGE_LIMIT),
+FAULTS: dict[str, tuple[Fault, TurnFailure]] = {
+    "400": (HttpFault(status=400), TurnFailure.BAD_REQUEST),
+    "401": (HttpFault(status=401), TurnFailure.UNAUTHORISED),
+    "403": (HttpFault(status=403), TurnFailure.UNAUTHORISED),
+    "404": (HttpFault(status=404), TurnFailure.NOT_FOUND),
+    "413": (HttpFault(status=413), TurnFailure.BAD_REQUEST),
+    "418": (HttpFault(status=418), TurnFailure.HTTP),
+    "429": (HttpFault(status=429), TurnFailure.RATE_LIMITED),
+    "500": (HttpFault(status=500), TurnFailure.SERVER_ERROR),
+    "529": (HttpFault(status=529), TurnFailure.OVERLOADED),
+    "down": (DownFault(), TurnFailure.STREAM_CUT),
+    "cut stream": (CutFault(after_deltas=1), TurnFailure.STREAM_CUT),
+    "garbage": (GarbageFault(form="bytes"), TurnFailure.STREAM_CUT),
+    "broken event": (GarbageFault(form="json"), TurnFailure.STREAM_CUT),
+    "overloaded in the stream": (FailedFault(code="overloaded_error"), TurnFailure.SERVER_ERROR),
+    "too long": (HttpFault(status=400, message="prompt is too long: 250000 tokens > 200000 maximum"), TurnFailure.CONTEXT_FULL),
+    "no credit": (
+        HttpFault(status=400, message="Your credit balance is too low to access the Anthropic API"),
+        TurnFailure.USAGE_LIMIT,
+    ),
 }
 
 
@@ -127,7 +130,7 @@ async def test_an_unreachable_endpoint_ends_the_turn(guest: LocalGuest, open_run
             thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
             end = (await run_turn(runtime, thread.identity, "first"))[-1]
     assert isinstance(end, TurnEnded)
-    assert (end.outcome, end.code) == (TurnOutcome.FAILED, Failure.UNREACHABLE)
+    assert (end.outcome, end.code) == (TurnOutcome.FAILED, TurnFailure.UNREACHABLE)
 
 
 class _Nowhere(MessagesServer):

@@ -10,7 +10,7 @@ import pytest
 
 from jam_codex.config import arguments, thread_settings, turn_settings
 from jam_codex.description import SHARED_SEATS, check_credentials, place_session
-from jam_codex.failures import Failure, classify
+from jam_codex.failures import classify
 from jam_codex.pins import RESUMES, TOOLCHAIN, VERSION
 from jam_codex.plugin import CodexPlugin
 from jam_codex.state import accepts_version
@@ -22,6 +22,7 @@ from jamcore.api import (
     PlanContext,
     RuntimeRequest,
     ThreadRequest,
+    TurnFailure,
 )
 
 pytestmark = pytest.mark.unprivileged
@@ -64,20 +65,20 @@ def test_measured_versions_are_accepted_by_the_pin_alone() -> None:
         assert not accepts_version(old, "0.1.0")
 
 
-STATUS: dict[str, tuple[object, Failure]] = {
-    "nobody there": ({"httpConnectionFailed": {"httpStatusCode": None}}, Failure.UNREACHABLE),
-    "401": ({"httpConnectionFailed": {"httpStatusCode": 401}}, Failure.UNAUTHORISED),
-    "403": ({"httpConnectionFailed": {"httpStatusCode": 403}}, Failure.UNAUTHORISED),
-    "404": ({"httpConnectionFailed": {"httpStatusCode": 404}}, Failure.NOT_FOUND),
-    "418": ({"httpConnectionFailed": {"httpStatusCode": 418}}, Failure.HTTP),
-    "429": ({"responseTooManyFailedAttempts": {"httpStatusCode": 429}}, Failure.RATE_LIMITED),
-    "503": ({"responseStreamConnectionFailed": {"httpStatusCode": 503}}, Failure.SERVER_ERROR),
-    "cut": ({"responseStreamDisconnected": {"httpStatusCode": None}}, Failure.STREAM_CUT),
-    "full": ("contextWindowExceeded", Failure.CONTEXT_FULL),
-    "unknown text": ("somethingNew", Failure.OTHER),
-    "unknown object": ({"somethingNew": {}}, Failure.OTHER),
-    "two at once": ({"a": {}, "b": {}}, Failure.OTHER),
-    "wrong type": ([], Failure.OTHER),
+STATUS: dict[str, tuple[object, TurnFailure]] = {
+    "nobody there": ({"httpConnectionFailed": {"httpStatusCode": None}}, TurnFailure.UNREACHABLE),
+    "401": ({"httpConnectionFailed": {"httpStatusCode": 401}}, TurnFailure.UNAUTHORISED),
+    "403": ({"httpConnectionFailed": {"httpStatusCode": 403}}, TurnFailure.UNAUTHORISED),
+    "404": ({"httpConnectionFailed": {"httpStatusCode": 404}}, TurnFailure.NOT_FOUND),
+    "418": ({"httpConnectionFailed": {"httpStatusCode": 418}}, TurnFailure.HTTP),
+    "429": ({"responseTooManyFailedAttempts": {"httpStatusCode": 429}}, TurnFailure.RATE_LIMITED),
+    "503": ({"responseStreamConnectionFailed": {"httpStatusCode": 503}}, TurnFailure.SERVER_ERROR),
+    "cut": ({"responseStreamDisconnected": {"httpStatusCode": None}}, TurnFailure.STREAM_CUT),
+    "full": ("contextWindowExceeded", TurnFailure.CONTEXT_FULL),
+    "unknown text": ("somethingNew", TurnFailure.OTHER),
+    "unknown object": ({"somethingNew": {}}, TurnFailure.OTHER),
+    "two at once": ({"a": {}, "b": {}}, TurnFailure.OTHER),
+    "wrong type": ([], TurnFailure.OTHER),
 }
 
 
@@ -91,16 +92,16 @@ def test_an_error_kind_has_one_code(name: str) -> None:
 @pytest.mark.parametrize(
     ("message", "code"),
     [
-        ("stream disconnected before completion: stream closed before response.completed", Failure.STREAM_CUT),
-        ("stream disconnected before completion: idle timeout waiting for SSE", Failure.STREAM_SILENT),
-        ('{"error":{"message":"nope"}}', Failure.BAD_REQUEST),
-        ("who knows", Failure.OTHER),
+        ("stream disconnected before completion: stream closed before response.completed", TurnFailure.STREAM_CUT),
+        ("stream disconnected before completion: idle timeout waiting for SSE", TurnFailure.STREAM_SILENT),
+        ('{"error":{"message":"nope"}}', TurnFailure.BAD_REQUEST),
+        ("who knows", TurnFailure.OTHER),
     ],
 )
-def test_an_error_without_a_kind_is_told_apart_by_its_sentence(message: str, code: Failure) -> None:
+def test_an_error_without_a_kind_is_told_apart_by_its_sentence(message: str, code: TurnFailure) -> None:
     """Only a label depends on it."""
     assert classify({"message": message, "codexErrorInfo": "other"}) is code
-    assert classify(None) is Failure.OTHER
+    assert classify(None) is TurnFailure.OTHER
 
 
 def settings() -> dict[str, Any]:

@@ -8,12 +8,12 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from jam_codex.failures import Failure
 from jamcore.api import (
     Notice,
     ProviderRuntime,
     ThreadRequest,
     TurnEnded,
+    TurnFailure,
     TurnOutcome,
     TurnStarted,
 )
@@ -42,20 +42,20 @@ LIMIT_S = 60.0
 
 ANSWER = (Text(deltas=("one ", "two")),)
 
-FAULTS: dict[str, tuple[Fault, Failure]] = {
-    "400": (HttpFault(status=400), Failure.BAD_REQUEST),
-    "401": (HttpFault(status=401), Failure.UNAUTHORISED),
-    "404": (HttpFault(status=404), Failure.NOT_FOUND),
-    "429": (HttpFault(status=429), Failure.RATE_LIMITED),
-    "500": (HttpFault(status=500), Failure.SERVER_ERROR),
-    "503": (HttpFault(status=503), Failure.SERVER_ERROR),
-    "cut stream": (CutFault(after_deltas=1), Failure.STREAM_CUT),
-    "garbage": (GarbageFault(form="bytes"), Failure.STREAM_CUT),
-    "context_length_exceeded": (FailedFault(code="context_length_exceeded"), Failure.CONTEXT_FULL),
-    "insufficient_quota": (FailedFault(code="insufficient_quota"), Failure.USAGE_LIMIT),
-    "rate_limit_exceeded": (FailedFault(code="rate_limit_exceeded"), Failure.RATE_LIMITED),
-    "server_is_overloaded": (FailedFault(code="server_is_overloaded"), Failure.OVERLOADED),
-    "cyber_policy": (FailedFault(code="cyber_policy"), Failure.POLICY),
+FAULTS: dict[str, tuple[Fault, TurnFailure]] = {
+    "400": (HttpFault(status=400), TurnFailure.BAD_REQUEST),
+    "401": (HttpFault(status=401), TurnFailure.UNAUTHORISED),
+    "404": (HttpFault(status=404), TurnFailure.NOT_FOUND),
+    "429": (HttpFault(status=429), TurnFailure.RATE_LIMITED),
+    "500": (HttpFault(status=500), TurnFailure.SERVER_ERROR),
+    "503": (HttpFault(status=503), TurnFailure.SERVER_ERROR),
+    "cut stream": (CutFault(after_deltas=1), TurnFailure.STREAM_CUT),
+    "garbage": (GarbageFault(form="bytes"), TurnFailure.STREAM_CUT),
+    "context_length_exceeded": (FailedFault(code="context_length_exceeded"), TurnFailure.CONTEXT_FULL),
+    "insufficient_quota": (FailedFault(code="insufficient_quota"), TurnFailure.USAGE_LIMIT),
+    "rate_limit_exceeded": (FailedFault(code="rate_limit_exceeded"), TurnFailure.RATE_LIMITED),
+    "server_is_overloaded": (FailedFault(code="server_is_overloaded"), TurnFailure.OVERLOADED),
+    "cyber_policy": (FailedFault(code="cyber_policy"), TurnFailure.POLICY),
 }
 
 
@@ -113,7 +113,7 @@ async def test_an_unreachable_endpoint_ends_the_turn(guest: LocalGuest, open_run
             thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
             end = (await run_turn(runtime, thread.identity, "first"))[-1]
     assert isinstance(end, TurnEnded)
-    assert (end.outcome, end.code) == (TurnOutcome.FAILED, Failure.UNREACHABLE)
+    assert (end.outcome, end.code) == (TurnOutcome.FAILED, TurnFailure.UNREACHABLE)
 
 
 class _Nowhere(ResponsesServer):

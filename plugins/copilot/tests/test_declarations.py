@@ -6,7 +6,7 @@ import pytest
 
 from jam_copilot.config import KEY, LEFT_OUT, arguments, session_settings
 from jam_copilot.description import SHARED_SEATS, check_credentials, place_session
-from jam_copilot.failures import Failure, classify
+from jam_copilot.failures import classify
 from jam_copilot.pins import PROGRAM, RESUMES, TOOLCHAIN, VERSION
 from jam_copilot.plugin import CopilotPlugin
 from jam_copilot.state import ACTIVATION, CAPTURE, accepts_version
@@ -18,6 +18,7 @@ from jamcore.api import (
     PlanContext,
     RuntimeRequest,
     ThreadRequest,
+    TurnFailure,
 )
 
 pytestmark = pytest.mark.unprivileged
@@ -42,7 +43,7 @@ REQUEST = RuntimeRequest(
         (VERSION, "1.0.103", False),
         ("1.0.103", "1.0.103", True),
         ("", VERSION, False),
-        ("nonsense", "nonsense", False),
+        ("nonsense", VERSION, False),
     ],
 )
 @pytest.mark.guarantee("CONT-7")
@@ -58,32 +59,35 @@ def test_measured_versions_are_accepted_by_the_pin_alone() -> None:
         assert not accepts_version(old, "1.0.1")
 
 
-ERRORS: dict[str, tuple[dict[str, object], Failure]] = {
-    "401": ({"errorType": "authentication", "message": "no", "statusCode": 401}, Failure.UNAUTHORISED),
-    "403": ({"errorType": "query", "message": "403 no", "statusCode": 403}, Failure.UNAUTHORISED),
-    "400": ({"errorType": "query", "message": "400 no", "statusCode": 400}, Failure.BAD_REQUEST),
-    "404": ({"errorType": "query", "message": "not found", "statusCode": 404}, Failure.NOT_FOUND),
-    "418": ({"errorType": "query", "message": "418", "statusCode": 418}, Failure.HTTP),
-    "429": ({"errorType": "rate_limit", "message": "429", "statusCode": 429}, Failure.RATE_LIMITED),
-    "500": ({"errorType": "query", "message": "500", "statusCode": 500}, Failure.SERVER_ERROR),
-    "quota": ({"errorType": "quota", "message": "over"}, Failure.USAGE_LIMIT),
-    "context": ({"errorType": "context_limit", "message": "full"}, Failure.CONTEXT_FULL),
-    "policy": ({"errorType": "policy", "message": "no"}, Failure.POLICY),
+ERRORS: dict[str, tuple[dict[str, object], TurnFailure]] = {
+    "401": ({"errorType": "authentication", "message": "no", "statusCode": 401}, TurnFailure.UNAUTHORISED),
+    "403": ({"errorType": "query", "message": "403 no", "statusCode": 403}, TurnFailure.UNAUTHORISED),
+    "400": ({"errorType": "query", "message": "400 no", "statusCode": 400}, TurnFailure.BAD_REQUEST),
+    "404": ({"errorType": "query", "message": "not found", "statusCode": 404}, TurnFailure.NOT_FOUND),
+    "418": ({"errorType": "query", "message": "418", "statusCode": 418}, TurnFailure.HTTP),
+    "429": ({"errorType": "rate_limit", "message": "429", "statusCode": 429}, TurnFailure.RATE_LIMITED),
+    "500": ({"errorType": "query", "message": "500", "statusCode": 500}, TurnFailure.SERVER_ERROR),
+    "quota": ({"errorType": "quota", "message": "over"}, TurnFailure.USAGE_LIMIT),
+    "context": ({"errorType": "context_limit", "message": "full"}, TurnFailure.CONTEXT_FULL),
+    "policy": ({"errorType": "policy", "message": "no"}, TurnFailure.POLICY),
     "nobody there": (
         {"errorType": "query", "message": "Could not connect to local model provider at http://127.0.0.1:9/v1.\n  Check"},
-        Failure.UNREACHABLE,
+        TurnFailure.UNREACHABLE,
     ),
     "cut": (
         {
             "errorType": "query",
             "message": "Last error: error reading a body from connection: unexpected EOF during chunk size line",
         },
-        Failure.STREAM_CUT,
+        TurnFailure.STREAM_CUT,
     ),
-    "garbage": ({"errorType": "query", "message": "Responses stream ended without a completed response (…)"}, Failure.STREAM_CUT),
-    "unknown": ({"errorType": "somethingNew", "message": "who knows"}, Failure.OTHER),
-    "wrong types": ({"errorType": [], "message": 7, "statusCode": "x"}, Failure.OTHER),
-    "nothing": ({}, Failure.OTHER),
+    "garbage": (
+        {"errorType": "query", "message": "Responses stream ended without a completed response (…)"},
+        TurnFailure.STREAM_CUT,
+    ),
+    "unknown": ({"errorType": "somethingNew", "message": "who knows"}, TurnFailure.OTHER),
+    "wrong types": ({"errorType": [], "message": 7, "statusCode": "x"}, TurnFailure.OTHER),
+    "nothing": ({}, TurnFailure.OTHER),
 }
 
 

@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 import pytest
 
-from jam_copilot.failures import Failure
 from jamcore.api import (
     Message,
     Notice,
@@ -17,6 +16,7 @@ from jamcore.api import (
     TextDelta,
     ThreadRequest,
     TurnEnded,
+    TurnFailure,
     TurnOutcome,
     TurnStarted,
     provider_identity,
@@ -51,19 +51,19 @@ LONGEST_S = 120.0
 
 ANSWER = (Text(deltas=("one ", "two")),)
 
-FAULTS: dict[str, tuple[Fault, Failure]] = {
-    "400": (HttpFault(status=400), Failure.BAD_REQUEST),
-    "401": (HttpFault(status=401), Failure.UNAUTHORISED),
-    "403": (HttpFault(status=403), Failure.UNAUTHORISED),
-    "404": (HttpFault(status=404), Failure.NOT_FOUND),
-    "cut stream": (CutFault(after_deltas=1), Failure.STREAM_CUT),
-    "garbage": (GarbageFault(form="bytes"), Failure.STREAM_CUT),
+FAULTS: dict[str, tuple[Fault, TurnFailure]] = {
+    "400": (HttpFault(status=400), TurnFailure.BAD_REQUEST),
+    "401": (HttpFault(status=401), TurnFailure.UNAUTHORISED),
+    "403": (HttpFault(status=403), TurnFailure.UNAUTHORISED),
+    "404": (HttpFault(status=404), TurnFailure.NOT_FOUND),
+    "cut stream": (CutFault(after_deltas=1), TurnFailure.STREAM_CUT),
+    "garbage": (GarbageFault(form="bytes"), TurnFailure.STREAM_CUT),
 }
-SLOW: dict[str, tuple[Fault, Failure]] = {
-    "429": (HttpFault(status=429), Failure.RATE_LIMITED),
-    "500": (HttpFault(status=500), Failure.SERVER_ERROR),
-    "503": (HttpFault(status=503), Failure.SERVER_ERROR),
-    "a failure of the API's own": (FailedFault(code="server_is_overloaded"), Failure.OTHER),
+SLOW: dict[str, tuple[Fault, TurnFailure]] = {
+    "429": (HttpFault(status=429), TurnFailure.RATE_LIMITED),
+    "500": (HttpFault(status=500), TurnFailure.SERVER_ERROR),
+    "503": (HttpFault(status=503), TurnFailure.SERVER_ERROR),
+    "a failure of the API's own": (FailedFault(code="server_is_overloaded"), TurnFailure.OTHER),
 }
 
 
@@ -93,7 +93,7 @@ async def test_a_fault_ends_the_turn_with_its_code_and_the_thread_goes_on(
     assert isinstance(failed[0], TurnStarted)
     assert after[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
     assert asked <= 6
-    if code is not Failure.RATE_LIMITED:  # of these retries Copilot says nothing
+    if code is not TurnFailure.RATE_LIMITED:  # of these retries Copilot says nothing
         assert len([event for event in failed if isinstance(event, Notice)]) == asked - 1
     assert [turn.outcome for turn in again.turns] == [TurnOutcome.FAILED, TurnOutcome.COMPLETED]
 
@@ -158,7 +158,7 @@ async def test_an_unreachable_endpoint_ends_the_turn(guest: LocalGuest, open_run
             thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
             end = (await run_turn(runtime, thread.identity, "first", timeout_s=LONGEST_S))[-1]
     assert isinstance(end, TurnEnded)
-    assert (end.outcome, end.code) == (TurnOutcome.FAILED, Failure.UNREACHABLE)
+    assert (end.outcome, end.code) == (TurnOutcome.FAILED, TurnFailure.UNREACHABLE)
 
 
 class _Nowhere(ResponsesServer):

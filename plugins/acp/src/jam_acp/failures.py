@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 
 from jam_acp.profile import Profile
-from jamcore.api import RemoteError, TurnEnded, TurnOutcome, member, text
+from jamcore.api import RemoteError, TurnEnded, TurnFailure, TurnOutcome, member, text
 
 AUTH_REQUIRED = -32000
 INVALID_PARAMS = -32602
 
-
-class Failure(StrEnum):
-    """The code of a failed turn's end mark."""
-
-    UNAUTHORISED = "unauthorised"
-    BAD_REQUEST = "bad_request"
-    NOT_FOUND = "not_found"
-    CONTEXT_FULL = "context_full"
-    LENGTH_LIMIT = "length_limit"
-    REQUEST_LIMIT = "request_limit"
-    POLICY = "policy"
-    HTTP = "http_error"
-    OTHER = "other"
-
-
-_STOPS: Mapping[str, Failure] = {
-    "max_tokens": Failure.LENGTH_LIMIT,
-    "max_turn_requests": Failure.REQUEST_LIMIT,
-    "refusal": Failure.POLICY,
+_STOPS: Mapping[str, TurnFailure] = {
+    "max_tokens": TurnFailure.LENGTH_LIMIT,
+    "max_turn_requests": TurnFailure.REQUEST_LIMIT,
+    "refusal": TurnFailure.POLICY,
 }
-_NUMBERS: Mapping[int, Failure] = {AUTH_REQUIRED: Failure.UNAUTHORISED, INVALID_PARAMS: Failure.BAD_REQUEST}
-_NAMED: Mapping[str, Failure] = {
-    "APIError": Failure.HTTP,
-    "ContextOverflowError": Failure.CONTEXT_FULL,
-    "ProviderAuthError": Failure.UNAUTHORISED,
+_NUMBERS: Mapping[int, TurnFailure] = {AUTH_REQUIRED: TurnFailure.UNAUTHORISED, INVALID_PARAMS: TurnFailure.BAD_REQUEST}
+_NAMED: Mapping[str, TurnFailure] = {
+    "APIError": TurnFailure.HTTP,
+    "ContextOverflowError": TurnFailure.CONTEXT_FULL,
+    "ProviderAuthError": TurnFailure.UNAUTHORISED,
 }
 """Names that agents give their errors in ``data.errorName``; the protocol itself has none."""
 
@@ -46,7 +30,7 @@ def ended_with(reason: object) -> TurnEnded:
         return TurnEnded(outcome=TurnOutcome.COMPLETED)
     if reason == "cancelled":
         return TurnEnded(outcome=TurnOutcome.INTERRUPTED)
-    code = _STOPS.get(reason, Failure.OTHER) if isinstance(reason, str) else Failure.OTHER
+    code = _STOPS.get(reason, TurnFailure.OTHER) if isinstance(reason, str) else TurnFailure.OTHER
     return TurnEnded(outcome=TurnOutcome.FAILED, code=code, detail=f"the agent stopped with {text(reason, 80) or 'no reason'!r}")
 
 
@@ -55,14 +39,14 @@ def failed_with(error: RemoteError, profile: Profile) -> TurnEnded:
     return TurnEnded(outcome=TurnOutcome.FAILED, code=classify(error, profile), detail=details(error))
 
 
-def classify(error: RemoteError, profile: Profile) -> Failure:
-    """Return the code for an error; an unknown one is :attr:`Failure.OTHER`."""
+def classify(error: RemoteError, profile: Profile) -> TurnFailure:
+    """Return the code for an error; an unknown one is :attr:`TurnFailure.OTHER`."""
     if is_unknown_session(error, profile):
-        return Failure.NOT_FOUND
+        return TurnFailure.NOT_FOUND
     name = member(error.data, "errorName")
     if isinstance(name, str) and name in _NAMED:
         return _NAMED[name]
-    return _NUMBERS.get(error.number, Failure.OTHER)
+    return _NUMBERS.get(error.number, TurnFailure.OTHER)
 
 
 def is_unknown_session(error: RemoteError, profile: Profile) -> bool:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from jam_claude_code.pins import TOOLCHAIN
 from jam_claude_code.plan import temporary_directory, thread_directory
-from jamcore.api import ApprovalPolicy, RuntimeRequest, ThreadRequest
+from jamcore.api import ApprovalPolicy, RuntimeRequest, ThreadRequest, surroundings
 
 RETRIES = 3
 """Claude Code's own retries of one model request (START-5 allows a provider its own bounded ones): some 5 s of an endpoint that fails or is
@@ -30,15 +30,8 @@ TOOLS = ("Bash", "Read", "Edit", "Write", "Glob", "Grep", "NotebookEdit", "Agent
 cron, wake-ups, workflows), what speaks with other sessions (SendMessage, ListAgents), what changes the mode or the directory of the thread
 (plan mode, worktrees), the vendor's hosted search and fetching, which would be a way out of a sandbox without a network."""
 
-INSTRUCTIONS = (
-    "The files of this workspace were not read for you: before you change anything, read CLAUDE.md or AGENTS.md at the root of the "
-    "repository, and in the directories you work in, where there is one, and follow it. "
-)
-SANDBOXED = "You run inside a sandbox whose only network is the model endpoint."
-EXPOSED = (
-    "No sandbox stands between you and this machine: you run as the person who uses it. Change nothing outside this workspace, and look at "
-    "nothing there, unless the person asks for exactly that."
-)
+UNREAD = "CLAUDE.md or AGENTS.md"
+"""No source of settings brings a repository's instructions either."""
 
 MODES: Mapping[ApprovalPolicy, tuple[str, ...]] = MappingProxyType(
     {
@@ -76,7 +69,6 @@ def arguments(request: RuntimeRequest, thread: ThreadRequest, identity: str, *, 
         identity: The thread's id, chosen by Jam when it is begun.
         resume: Whether the thread exists. Never decided by what the program says: an id that exists must not start blank.
     """
-    instructions = INSTRUCTIONS + (SANDBOXED if request.isolated else EXPOSED)
     return (
         program(request),
         "--print",
@@ -91,7 +83,7 @@ def arguments(request: RuntimeRequest, thread: ThreadRequest, identity: str, *, 
         "--strict-mcp-config",
         "--disable-slash-commands",
         f"--settings={json.dumps(_settings(request))}",
-        f"--append-system-prompt={instructions}",
+        f"--append-system-prompt={surroundings(isolated=request.isolated, unread=UNREAD)}",
         *(() if thread.model is None else (f"--model={thread.model}",)),
     )
 

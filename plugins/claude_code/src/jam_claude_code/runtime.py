@@ -10,7 +10,6 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from jam_claude_code.config import program
 from jam_claude_code.description import NAME
-from jam_claude_code.ids import new_id
 from jam_claude_code.opening import running
 from jam_claude_code.pins import PROGRAM_VERSION, VERSION
 from jam_claude_code.plan import thread_directory
@@ -27,6 +26,7 @@ from jamcore.api import (
     ThreadRequest,
     ThreadState,
     owned_tasks,
+    random_id,
 )
 
 PROBE_S = 30.0
@@ -60,7 +60,7 @@ class ClaudeCodeRuntime:
 
     async def open_thread(self, request: ThreadRequest) -> ThreadState:
         """See :class:`jamcore.api.ProviderRuntime`. Nothing is written before the first turn: until then nothing can be resumed."""
-        identity = new_id()
+        identity = random_id()
         return ThreadState(identity=await self._start(identity, request, Remembered(), resume=False))
 
     async def resume_thread(self, identity: ProviderIdentity, request: ThreadRequest) -> ThreadState:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from jam_claude_code.pins import RESUMES, VERSION
 from jam_claude_code.plan import TEMPORARY, THREADS
-from jamcore.api import ActivationPlan, CaptureEntry, CaptureKind, CaptureList
+from jamcore.api import ActivationPlan, CaptureEntry, CaptureKind, CaptureList, may_resume
 
 TRANSCRIPTS = f"{THREADS}/*/projects/*/*.jsonl"
 SUBAGENT_LOGS = f"{THREADS}/*/projects/*/*/subagents/**/*.jsonl"
@@ -53,4 +53,4 @@ def accepts_version(captured: str, current: str) -> bool:
     Nothing follows from the numbers: the vendor's patches bring programs that are many releases apart. The resume itself is proven again
     by the reported identity and by the transcript.
     """
-    return captured == current or (current == VERSION and captured in RESUMES)
+    return may_resume(captured, current, pinned=VERSION, seen=RESUMES)

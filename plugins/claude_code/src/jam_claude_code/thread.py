@@ -10,7 +10,6 @@ import anyio
 
 from jam_claude_code.description import NAME
 from jam_claude_code.events import Translator
-from jam_claude_code.ids import new_id
 from jam_claude_code.plan import thread_directory
 from jam_claude_code.protocol import (
     IDLE,
@@ -47,6 +46,7 @@ from jamcore.api import (
     identifier,
     member,
     number,
+    random_id,
     shown,
     text,
 )
@@ -136,7 +136,7 @@ class Thread:
         if self.turn is not None:
             # The program would keep the text and answer it in a turn of its own, which nobody waits for.
             raise refused("turn", "a turn is running in this thread")
-        turn = self.turn = Turn(new_id(), look=self._look)
+        turn = self.turn = Turn(random_id(), look=self._look)
         self._translator = Translator(self._request.cwd, self._spent)
         try:
             await self._say(turn, words)

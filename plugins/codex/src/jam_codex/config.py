@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 
 from jam_codex.plan import sqlite_home
-from jamcore.api import ApprovalPolicy, RuntimeRequest, ThreadRequest
+from jamcore.api import ApprovalPolicy, RuntimeRequest, ThreadRequest, surroundings
 
 MODEL_PROVIDER = "jam"
 
@@ -23,15 +23,7 @@ that fails or is not there, then the turn fails and the thread stays usable."""
 STREAM_IDLE_MS = 300_000
 """A model may think for minutes before its next event; Codex's own default."""
 
-INSTRUCTIONS = (
-    "The files of this workspace were not read for you: before you change anything, read AGENTS.md at the root of the repository, "
-    "and in the directories you work in, where there is one, and follow it. "
-)
-SANDBOXED = "You run inside a sandbox whose only network is the model endpoint."
-EXPOSED = (
-    "No sandbox stands between you and this machine: you run as the person who uses it. Change nothing outside this workspace, and look at "
-    "nothing there, unless the person asks for exactly that."
-)
+UNREAD = "AGENTS.md"
 """Codex loads AGENTS.md only for a project that it trusts, and a trusted project's ``.codex/config.toml`` is obeyed too: a broken one
 then refuses the thread, also on resume. An agent must not be able to lock itself out, so no project is trusted (CONT-1)."""
 
@@ -94,7 +86,7 @@ def thread_settings(request: ThreadRequest, *, isolated: bool = True) -> dict[st
         "cwd": request.cwd,
         "approvalPolicy": POLICIES[request.approvals],
         "sandbox": "danger-full-access",
-        "developerInstructions": INSTRUCTIONS + (SANDBOXED if isolated else EXPOSED),
+        "developerInstructions": surroundings(isolated=isolated, unread=UNREAD),
         "config": {"projects": untrusted},
     }
     return settings if request.model is None else {**settings, "model": request.model}

@@ -5,11 +5,9 @@ A rollout is the one file that a resume needs, and it only ever grows. Everythin
 
 from __future__ import annotations
 
-import re
-
 from jam_codex.pins import RESUMES, VERSION
 from jam_codex.plan import SQLITE_DIRECTORY
-from jamcore.api import ActivationPlan, CaptureEntry, CaptureKind, CaptureList
+from jamcore.api import ActivationPlan, CaptureEntry, CaptureKind, CaptureList, may_resume
 
 ROLLOUTS = "sessions/**/rollout-*.jsonl"
 ARCHIVED = "archived_sessions/**/rollout-*.jsonl"
@@ -42,21 +40,10 @@ ACTIVATION = ActivationPlan(
     check=(ROLLOUTS,),
 )
 
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)\Z")
-
 
 def accepts_version(captured: str, current: str) -> bool:
     """Whether Codex ``current`` may resume what ``captured`` wrote.
 
-    Yes for the same version, for an older patch of the same release, and for what this pin was seen to resume. Never for something
-    newer than the program: it may not know what it reads. The resume itself is proven again by the reported identity.
+    Patches of one release changed nothing in a rollout so far. The resume itself is proven again by the reported identity.
     """
-    if captured == current:
-        return True
-    if current == VERSION and captured in RESUMES:
-        return True
-    old, new = _VERSION.match(captured), _VERSION.match(current)
-    if old is None or new is None:
-        return False  # a pre-release reads only its own
-    (*old_line, old_patch), (*new_line, new_patch) = map(int, old.groups()), map(int, new.groups())
-    return old_line == new_line and old_patch <= new_patch
+    return may_resume(captured, current, pinned=VERSION, seen=RESUMES, patches=True)

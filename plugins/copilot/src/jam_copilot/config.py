@@ -9,16 +9,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from jam_copilot.pins import PROGRAM
-from jamcore.api import ApprovalPolicy, RuntimeRequest, ThreadRequest
+from jamcore.api import ApprovalPolicy, RuntimeRequest, ThreadRequest, surroundings
 
 KEY = "jam"
 """No key: Copilot wants one, and Jam's relay puts the real one in its place outside the guest."""
-
-SANDBOXED = "You run inside a sandbox whose only network is the model endpoint."
-EXPOSED = (
-    "No sandbox stands between you and this machine: you run as the person who uses it. Change nothing outside this workspace, and look at "
-    "nothing there, unless the person asks for exactly that."
-)
 
 LEFT_OUT = (
     # Agents of its own live and speak beside the conversation, and would not come back with it.
@@ -80,7 +74,7 @@ def session_settings(request: ThreadRequest, *, relay_url: str, isolated: bool =
         **_SETTINGS,
         "workingDirectory": request.cwd,
         "provider": {"type": "openai", "wireApi": "responses", "baseUrl": f"{relay_url}/v1", "apiKey": KEY},
-        "systemMessage": {"mode": "append", "content": SANDBOXED if isolated else EXPOSED},
+        "systemMessage": {"mode": "append", "content": surroundings(isolated=isolated)},
     }
     return settings if request.model is None else {**settings, "model": request.model}
 

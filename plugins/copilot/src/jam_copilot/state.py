@@ -5,11 +5,9 @@ The journal of events is the one file that a resume needs, and it only ever grow
 
 from __future__ import annotations
 
-import re
-
 from jam_copilot.pins import RESUMES, VERSION
 from jam_copilot.plan import SESSIONS
-from jamcore.api import ActivationPlan, CaptureEntry, CaptureKind, CaptureList
+from jamcore.api import ActivationPlan, CaptureEntry, CaptureKind, CaptureList, may_resume
 
 EVENTS = f"{SESSIONS}/*/events.jsonl"
 
@@ -37,8 +35,6 @@ ACTIVATION = ActivationPlan(
     check=(EVENTS,),
 )
 
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)\Z")
-
 
 def accepts_version(captured: str, current: str) -> bool:
     """Whether Copilot ``current`` may resume what ``captured`` wrote.
@@ -46,4 +42,4 @@ def accepts_version(captured: str, current: str) -> bool:
     Yes for the same version and for what this pin was seen to resume. The vendor releases a patch most days and changes what a resume
     does in them, so an older patch is a guess. The resume itself is proven again by the reported identity and turns.
     """
-    return bool(_VERSION.match(current)) and (captured == current or (current == VERSION and captured in RESUMES))
+    return may_resume(captured, current, pinned=VERSION, seen=RESUMES)
