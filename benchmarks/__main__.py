@@ -14,21 +14,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
 import anyio
 
-import jam_codex
-import jamcore
 from benchmarks.commands import measure_commands
 from benchmarks.continuity import measure_continuity, measure_thread
 from benchmarks.exports import measure_exports
+from benchmarks.providers import ROOMS, measure_providers
 from benchmarks.sandbox import measure_sandbox
 from benchmarks.store import measure_start, measure_transitions
 from benchmarks.table import Row, render
 from benchmarks.turns import measure_stream, measure_turns
 from benchmarks.width import measure_width
+from jamcore.plugins.families import FAMILIES
+from jamcore.plugins.manager import PROVIDERS
+from jamcore.system.distributions import installed
 
 Measure = Callable[[Path, argparse.Namespace], Awaitable[list[Row]]]
 PARTS: Mapping[str, Measure] = MappingProxyType(
@@ -37,6 +40,9 @@ PARTS: Mapping[str, Measure] = MappingProxyType(
         "turns": lambda root, asked: measure_turns(root, turns=asked.turns, kills=asked.kills),
         "stream": lambda root, asked: measure_stream(root, floods=max(2, asked.turns // 15)),
         "width": lambda root, asked: measure_width(root, rounds=max(3, asked.turns // 10), idle_s=asked.idle),
+        "providers": lambda root, asked: measure_providers(
+            root, only=asked.only, turns=asked.rounds, kills=asked.kills, rooms=asked.rooms
+        ),
         "commands": lambda root, asked: measure_commands(root, rounds=max(5, asked.rounds // 3)),
         "checkpoints": lambda root, asked: measure_continuity(root, rounds=asked.copies),
         "thread": lambda root, _: measure_thread(root),
@@ -50,8 +56,10 @@ PARTS: Mapping[str, Measure] = MappingProxyType(
 
 def compiled() -> None:
     """Compile what is measured, as an installer does: a working tree may be kept from doing so, and pays for it at each start."""
-    for package in (jamcore, jam_codex):
-        compileall.compile_dir(Path(str(package.__file__)).parent, quiet=2)
+    for package in sorted({"jamcore"} | {entry.module.partition(".")[0] for entry in installed((PROVIDERS, FAMILIES))}):
+        spec = find_spec(package)
+        for place in (spec.submodule_search_locations or ()) if spec else ():
+            compileall.compile_dir(place, quiet=2)
 
 
 async def measure(parts: tuple[str, ...], asked: argparse.Namespace) -> list[Row]:
@@ -71,9 +79,20 @@ def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"what to measure: {', '.join(PARTS)}; default: all")
-    parser.add_argument("--rounds", type=int, default=50, help="how many programs are run in a sandbox, and beside it")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=50,
+        help="how many programs are run in a sandbox, and beside it; how many turns of each provider",
+    )
     parser.add_argument("--turns", type=int, default=50, help="how many turns are counted on each side")
     parser.add_argument("--kills", type=int, default=8, help="how many times each side is killed")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="PROVIDER", help="measure this provider of all, as often as wanted"
+    )
+    parser.add_argument(
+        "--rooms", type=int, default=max(ROOMS), help=f"the most rooms of a provider's host, of {', '.join(map(str, ROOMS))}"
+    )
     parser.add_argument(
         "--idle", type=float, default=20.0, metavar="S", help="for how many seconds rooms are left alone and watched"
     )

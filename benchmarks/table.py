@@ -43,6 +43,8 @@ class Row:
     """One figure.
 
     ``raw`` is measured in the same run and unit. ``added`` says whether the figure that counts is the difference, not the ratio.
+    ``paired`` says that each lap stands beside the one of ``raw`` that was measured with it: then the difference is that of the pairs,
+    their median with the quartiles, and the ratio stands beside it.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Row:
     raw_name: str = ""
     raw: Sequence[float] = ()
     added: bool = False
+    paired: bool = False
     aim: str = ""
     unit: str = "ms"
 
@@ -60,7 +63,11 @@ class Row:
             return (self.name, self.unit, *_shown(mine), str(len(self.laps)), self.raw_name, "", "", self._aim())
         raw = Laps(list(self.raw))
         ratio = f"{mine.median / raw.median:.2f} x" if raw.median else ""
-        than = f"{mine.median - raw.median:+.1f} {self.unit}" if self.added else ratio
+        if self.paired:
+            low, middle, high = self._differences()
+            than = f"{middle:+.1f} {self.unit} ({low:+.1f} to {high:+.1f}), {ratio}"
+        else:
+            than = f"{mine.median - raw.median:+.1f} {self.unit}" if self.added else ratio
         return (
             self.name,
             self.unit,
@@ -88,7 +95,18 @@ class Row:
             beside = {"name": self.raw_name, "median": raw.median, "p90": raw.p90, "runs": len(self.raw)}
             ratio = mine.median / raw.median if raw.median else None
             data |= {"raw": beside, "ratio": ratio, "added": mine.median - raw.median}
+            if self.paired:
+                low, middle, high = self._differences()
+                data["pairs"] = {"median": middle, "quartiles": [low, high]}
         return data
+
+    def _differences(self) -> tuple[float, float, float]:
+        """Return the middle one of the differences in each pair, between the quartiles."""
+        differences = [mine - raw for mine, raw in zip(self.laps, self.raw, strict=True)]
+        if len(differences) == 1:
+            return (differences[0],) * 3
+        low, middle, high = statistics.quantiles(differences, n=4, method="inclusive")
+        return low, middle, high
 
     def _aim(self) -> str:
         return f"aim {self.aim}" if self.aim else ""
