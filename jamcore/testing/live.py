@@ -40,6 +40,7 @@ ENDPOINT = "JAM_LIVE_ENDPOINT"
 
 TEST_FILES = ("tests/**/*.py", "plugins/*/tests/**/*.py")
 _ACCOUNT = re.compile(r"JAM_LIVE_\w+|\w*(API_KEY|_TOKEN|_SECRET)\Z")
+_WORTH_A_LOOK = re.compile(rb"\blive\b|environ|getenv")
 _READERS = frozenset({"get", "getenv", "pop", "__getitem__"})
 
 
@@ -158,7 +159,10 @@ def problems(root: Path) -> tuple[str, ...]:
         BadListError: A list cannot be read.
     """
     entries = {entry.nodeid: entry for entry in registry(root)}
-    seen = tuple(see(path, root) for pattern in TEST_FILES for path in sorted(root.glob(pattern)))
+    near = {PurePosixPath(entry.nodeid.partition("::")[0]).parent for entry in entries.values()}
+    paths = [path for pattern in TEST_FILES for path in sorted(root.glob(pattern))]
+    # Most other files have nothing to do with it, and a parse of each takes seconds.
+    seen = tuple(see(path, root) for path in paths if _near(path, root, near) or _WORTH_A_LOOK.search(path.read_bytes()))
     tests = {test.nodeid: test for file in seen for test in file.tests}
     homes = {str(PurePosixPath(entry.nodeid.partition("::")[0]).parent) for entry in entries.values() if _whole(entry, seen)}
     found = [f"{nodeid}: registered, and no such test" for nodeid in entries if nodeid not in tests]
@@ -179,6 +183,10 @@ def see(path: Path, root: Path) -> Seen:
     # A program of its own has the environment that its test gave it.
     reads = () if _is_program(tree) else sorted(set(_reads(tree, names)))
     return Seen(name, tuple(_tests_in(tree, name, inherited, names)), marks, tuple(reads))
+
+
+def _near(path: Path, root: Path, places: set[PurePosixPath]) -> bool:
+    return PurePosixPath(_relative(path, root)).parent in places
 
 
 def _disagreements(test: Marked, entry: LiveTest | None) -> Iterator[str]:

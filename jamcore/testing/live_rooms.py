@@ -87,7 +87,7 @@ def look_around(secret: Path) -> str:
         "cat /proc/1/environ",
         "cat /proc/self/environ | tr '\\000' ' '",
     )
-    return f"({'; '.join(looks)}; echo looked-everywhere) > found.txt 2>&1"
+    return f"({'; '.join(looks)}; echo; echo looked-everywhere) > found.txt 2>&1"
 
 
 class LiveJam:
@@ -114,7 +114,7 @@ class LiveJam:
     async def say(self, room: RoomView, text: str) -> tuple[RoomPayload, ...]:
         """Say something and return what the turn brought; a turn that does not end captured is a failure."""
         turn = await ask(self.client, room, text, limit_s=TURN_S)
-        assert turn.state is TurnState.CAPTURED, turn
+        assert turn.state is TurnState.CAPTURED, f"{turn.state}: {turn.detail}"
         events = self.client.events(str(room.room.id), after=0, follow=False)
         return tuple([event.payload async for event in events if event.turn_id == turn.id])
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from anyio import to_thread
@@ -77,8 +78,9 @@ async def golden_path(directory: Path, url: str) -> None:
         cleaned = await typed(jam, *words, "--confirm", plan.json["digest"])
         assert cleaned.status == 0, cleaned
         assert (await typed(jam, "resume", room["room"]["id"])).status != 0
-        left = [path.name for root in (layout.HOSTS, layout.OWNERS) for path in (jam.daemon.app / root).rglob("*")]
+        left = [path for root in (layout.HOSTS, layout.OWNERS) for path in (jam.daemon.app / root).rglob("*") if not path.is_dir()]
         assert left == [], left
+        assert not (jam.daemon.app / layout.host_root(UUID(room["host"]["id"]))).exists()
 
 
 def chosen(jam: LiveJam) -> list[tuple[str, str]]:

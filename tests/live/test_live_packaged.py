@@ -84,11 +84,11 @@ def test_an_installed_daemon_brings_up_a_room_and_resumes_it_after_a_restart(tmp
         room = person.json("room", "new", "codex", *(word for name, value in options if value for word in (name, value)))
         ref = room["room"]["id"]
         person.jam("say", ref, WORDS.told)
-        before = person.json("room", "show", ref)
+        before = person.json("room", "show", ref)["room"]
         assert before["last_turn"]["state"] == "captured"
-        pid = person.json("daemon", "status")["pid"]
+        pid = person.json("daemon", "status")["health"]["pid"]
         person.jam("daemon", "restart")
-        assert person.json("daemon", "status")["pid"] != pid
+        assert person.json("daemon", "status")["health"]["pid"] != pid
         resumed = person.json("resume", ref)
         assert resumed["session"]["provider_identity"] == before["session"]["provider_identity"] is not None
         assert WORDS.spoken in person.jam("say", ref, ASKED).out

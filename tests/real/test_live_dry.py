@@ -84,6 +84,8 @@ async def test_a_live_test_runs(entry: LiveTest, repository: Path, monkeypatch: 
     clones = {f"JAM_LIVE_{kind}_REPOSITORY": str(repository) for kind in ("PUBLIC", "PRIVATE")}
     async with SERVERS[spoken.api](script(spoken.shell, WORDS, look_around(BOUNDARY))) as model:
         variables = {**clones, "JAM_LIVE_OPENCODE_ENDPOINT": model.base_url}
+        if "variable:JAM_LIVE_MODEL" in entry.needs:
+            variables["JAM_LIVE_MODEL"] = "gpt-5.1"
         said = await to_thread.run_sync(lambda: play(entry, ROOT, model.base_url, **variables))
     assert re.search(r"^\d+ passed in", said, re.MULTILINE), said
     assert f"ran against a stand-in at {model.base_url}, which proves nothing of a real account; 0 skipped" in said

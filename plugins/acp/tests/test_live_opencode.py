@@ -13,7 +13,7 @@ CHOSEN = "JAM_LIVE_OPENCODE_ENDPOINT"
 
 pytestmark = [
     pytest.mark.live("JAM_LIVE_OPENCODE"),
-    pytest.mark.needs("provider:opencode", "variable:JAM_LIVE_OPENCODE_ENDPOINT", "engine:any"),
+    pytest.mark.needs("provider:opencode", "variable:JAM_LIVE_OPENCODE_ENDPOINT", "variable:JAM_LIVE_MODEL", "engine:any"),
     pytest.mark.anyio,
     pytest.mark.timeout(3600),
 ]

@@ -10,7 +10,7 @@ from jamcore.testing.live_rooms import turn_and_exact_resume
 
 pytestmark = [
     pytest.mark.live("JAM_LIVE_COPILOT"),
-    pytest.mark.needs("provider:copilot", "account:copilot", "engine:any"),
+    pytest.mark.needs("provider:copilot", "account:copilot", "variable:JAM_LIVE_MODEL", "engine:any"),
     pytest.mark.anyio,
     pytest.mark.timeout(3600),
 ]
