@@ -81,11 +81,13 @@ wheels: $(STAMP)
 
 guarantees: $(STAMP)
 	$(BIN)/python -m jamcore.testing.guarantees
+	$(BIN)/python -m jamcore.testing.live_page
 	$(BIN)/python -m jamcore.testing.error_page
 	$(BIN)/python -m jamcore.testing.settings_page
 	$(BIN)/python -m jamcore.testing.operations_page
 	$(BIN)/python -m jamcore.testing.crash_page
 	$(BIN)/python -m jamcore.testing.engines --write
+	$(BIN)/python -m jamcore.testing.hooks_page
 
 install: $(STAMP)
 
