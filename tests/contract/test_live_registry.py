@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from jamcore.testing.live import LIST, SWITCH, BadListError, problems, read, registry
+from jamcore.testing.live_page import PAGE, render
 
 GATES = {
     "guest-boundary": "the guest cannot escape its boundary",
@@ -63,6 +66,25 @@ def test_every_provider_distribution_has_one_of_its_own(root: Path) -> None:
         offered = set(project["project"]["entry-points"]["jam.providers"])
         missing = offered - {entry.provider for entry in own if entry.account != "none"}
         assert not missing, f"{place.name}: no live test with a real account of {', '.join(sorted(missing))}"
+
+
+@pytest.mark.guarantee("LIVE-1")
+def test_the_page_is_the_list(root: Path) -> None:
+    """docs/live-tests.md is made from it; `make guarantees` makes it anew."""
+    assert (root / PAGE).read_text(encoding="utf-8") == render(registry(root))
+
+
+@pytest.mark.guarantee("LIVE-1")
+def test_no_live_test_runs_in_ci(root: Path) -> None:
+    """Whatever switches the person has set who starts it: they are forgotten before the first test."""
+    lines = (root / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    [forgets] = [line for line in lines if "JAM_LIVE_" in line]
+    assert lines.index(forgets) < next(number for number, line in enumerate(lines) if line.startswith("make test"))
+    switches = {"PATH": os.defpath, SWITCH: "1", "JAM_LIVE_MOON": "1"}
+    for environment in (switches, {"PATH": os.defpath}):
+        command = ("bash", "-euc", f"{forgets}\nexport OTHER=kept; env | grep JAM_LIVE_ || echo $OTHER")
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=20)
+        assert done.stdout == "kept\n"
 
 
 # ------------------------------------------------------------------------------------------------------ what the scan sees
