@@ -40,7 +40,7 @@ class Framing(Protocol):
         """Return a splitter for a new stream."""
 
     def framed(self, message: bytes) -> bytes:
-        """Return ``message`` as it is sent."""
+        """Return ``message`` as it is sent; nothing, where the peer does not wait for it any more."""
 
 
 @dataclass(frozen=True, slots=True)

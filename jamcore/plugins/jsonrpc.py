@@ -327,7 +327,8 @@ class LineClient:
     async def _send(self, message: Params) -> None:
         self._raise_if_ended()
         try:
-            await self._out.send(self._framing.framed(encode(message, jsonrpc=self._jsonrpc)))
+            if frame := self._framing.framed(encode(message, jsonrpc=self._jsonrpc)):
+                await self._out.send(frame)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._raise_if_ended()
             raise ProviderGoneError(self._provider, "its input is closed") from None

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
-import anyio
 import pytest
-from anyio.abc import ByteReceiveStream
 
-from jam_claude_code.frames import FRAME_BYTES, WHOLE_BYTES, FrameSource, Framing
+from jam_claude_code.frames import FRAME_BYTES, WHOLE_BYTES, Frames
 from jamcore.api import CUT, EVENT_TEXT
 
 pytestmark = pytest.mark.unprivileged
@@ -17,12 +14,12 @@ pytestmark = pytest.mark.unprivileged
 
 def message(frame: object) -> object:
     """Return a frame as the line client reads it."""
-    return json.loads(Framing().to_message(json.dumps(frame).encode()))
+    return json.loads(Frames().to_message(json.dumps(frame).encode()))
 
 
 def test_a_question_and_its_answer() -> None:
     """What is asked keeps its number in both directions."""
-    sent = Framing().to_frame(b'{"id":7,"method":"initialize","params":{"hooks":null}}')
+    sent = Frames().to_frame(b'{"id":7,"method":"initialize","params":{"hooks":null}}')
     assert sent is not None
     assert json.loads(sent) == {
         "type": "control_request",
@@ -42,7 +39,7 @@ def test_a_question_of_the_program_and_what_it_hears() -> None:
         (b'{"id":"r","result":{"behavior":"deny"}}', {"subtype": "success", "request_id": "r", "response": {"behavior": "deny"}}),
         (b'{"id":"r","error":{"code":1,"message":"no"}}', {"subtype": "error", "request_id": "r", "error": "no"}),
     ):
-        framing = Framing()
+        framing = Frames()
         assert json.loads(framing.to_message(asked)) == {
             "id": "r",
             "method": "can_use_tool",
@@ -52,7 +49,7 @@ def test_a_question_of_the_program_and_what_it_hears() -> None:
         assert said is not None
         assert json.loads(said) == {"type": "control_response", "response": heard}
         assert framing.to_frame(reply) is None
-    framing = Framing()
+    framing = Frames()
     framing.to_message(asked)
     framing.to_message(b'{"type":"control_cancel_request","request_id":"r"}')
     assert framing.to_frame(b'{"id":"r","result":{"behavior":"allow"}}') is None
@@ -62,7 +59,7 @@ def test_what_is_told_goes_through_whole() -> None:
     """Every other frame is a notification named by its type; what Jam tells is the frame itself."""
     frame = {"type": "result", "is_error": False, "text": 'a"\\\n'}
     assert message(frame) == {"method": "result", "params": frame}
-    told = Framing().to_frame(json.dumps({"method": "user", "params": {"type": "user", "uuid": "u"}}).encode())
+    told = Frames().to_frame(json.dumps({"method": "user", "params": {"type": "user", "uuid": "u"}}).encode())
     assert told is not None
     assert json.loads(told) == {"type": "user", "uuid": "u"}
 
@@ -102,46 +99,33 @@ def test_a_long_frame_loses_the_end_of_its_texts() -> None:
 
 def test_half_a_character_does_not_end_the_connection() -> None:
     """A tool's output may be cut in the middle of one; nothing could store it."""
-    line = Framing().to_message(b'{"type":"user","text":"a\\ud83d","whole":"\\ud83d\\ude00"}')
+    line = Frames().to_message(b'{"type":"user","text":"a\\ud83d","whole":"\\ud83d\\ude00"}')
     assert json.loads(line)["params"] == {"type": "user", "text": "a?", "whole": "\U0001f600"}
 
 
-class Chunks(ByteReceiveStream):
-    """A stream of given chunks."""
-
-    def __init__(self, chunks: Sequence[bytes]) -> None:
-        self._chunks = list(chunks)
-
-    async def receive(self, max_bytes: int = 65_536) -> bytes:
-        """Return the next."""
-        if not self._chunks:
-            raise anyio.EndOfStream
-        return self._chunks.pop(0)
-
-    async def aclose(self) -> None:
-        """Do nothing."""
-
-
-async def received(*chunks: bytes) -> bytes:
-    """Return all that comes out of a source over these chunks."""
-    source, found = FrameSource(Framing(), Chunks(chunks)), b""
-    try:
-        while True:
-            found += await source.receive()
-    except anyio.EndOfStream:
-        return found
-
-
 def test_lines_are_found_wherever_they_are_cut() -> None:
-    """Every way of cutting gives the same messages, and what is left at the end is handed on as it is."""
+    """Every way of cutting gives the same messages, and what is left at the end is known to be unfinished."""
     data = b'{"type":"a"}\n\n{"type":"b"}\nrest'
-    whole = b'{"method":"a","params":{"type":"a"}}\n{"method":"b","params":{"type":"b"}}\nrest'
+    whole = [b'{"method":"a","params":{"type":"a"}}', b'{"method":"b","params":{"type":"b"}}']
     for at in range(len(data)):
-        assert anyio.run(received, data[:at], data[at:]) == whole
-    assert anyio.run(received, *(bytes([byte]) for byte in data)) == whole
+        assert received(data[:at], data[at:]) == (whole, 4)
+    assert received(*(bytes([byte]) for byte in data)) == (whole, 4)
 
 
-def test_a_line_without_an_end_is_handed_on_in_time() -> None:
-    """For the client to refuse, which takes less than that."""
+def received(*chunks: bytes) -> tuple[list[bytes], int]:
+    """Return all messages in these chunks, and how much of the next is there."""
+    splitter = Frames().splitter()
+    return [message for chunk in chunks for message in splitter.feed(chunk)], splitter.pending
+
+
+def test_a_line_without_an_end_is_refused_in_time() -> None:
+    """No memory is filled with what will never be a message."""
     chunk = b"x" * (FRAME_BYTES // 2 + 1)
-    assert anyio.run(received, chunk, chunk) == chunk * 2
+    with pytest.raises(ValueError, match="a line of more than"):
+        received(chunk, chunk)
+
+
+def test_an_answer_that_nobody_waits_for_is_not_sent() -> None:
+    """The program withdrew its question, or never asked it."""
+    assert Frames().framed(b'{"id":"r","result":{"behavior":"allow"}}') == b""
+    assert Frames().framed(b'{"method":"user","params":{"type":"user"}}') == b'{"type":"user"}\n'

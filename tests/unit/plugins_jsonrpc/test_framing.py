@@ -7,12 +7,13 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import ByteSendStream
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jamcore.domain.limits import PROVIDER_LINE_BYTES
 from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError
-from jamcore.plugins.framing import HEADER_BYTES, HeaderFraming, LineFraming
+from jamcore.plugins.framing import HEADER_BYTES, HeaderFraming, LineFraming, Splitter
 from jamcore.plugins.jsonlines import MalformedError
 from jamcore.testing.doubles.wires import MakeWire
 
@@ -131,3 +132,44 @@ async def test_nonsense_ends_the_connection(make_wire: MakeWire, data: bytes, ex
     [error] = wire.log.ended
     assert isinstance(error, expected)
     assert words in str(error)
+
+
+class Mute:
+    """Lines of which those are not sent that answer."""
+
+    def splitter(self) -> Splitter:
+        """See :meth:`Framing.splitter`."""
+        return LineFraming().splitter()
+
+    def framed(self, message: bytes) -> bytes:
+        """See :meth:`Framing.framed`."""
+        return b"" if b"id" in message else LineFraming().framed(message)
+
+
+class Recorder(ByteSendStream):
+    """Keeps each write."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+
+    async def send(self, item: bytes) -> None:
+        """Keep it."""
+        self.writes.append(item)
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
+async def test_a_framing_may_leave_a_message_out(make_wire: MakeWire) -> None:
+    """Nothing at all is written for it: an empty write could be taken for the end of the input. What follows is sent."""
+    wire, recorder = make_wire(framing=Mute()), Recorder()
+    wire.client._stdin = recorder
+    with anyio.fail_after(LIMIT_S):
+        async with wire.client:
+            await wire.peer.says({"id": 4, "method": "echo", "params": {"n": 5}}, {"method": "tick"})
+            while not wire.log.notified:
+                await anyio.lowlevel.checkpoint()
+            await anyio.wait_all_tasks_blocked()
+            await wire.client.notify("hello")
+            await anyio.wait_all_tasks_blocked()
+    assert recorder.writes == [b'{"method":"hello"}\n']

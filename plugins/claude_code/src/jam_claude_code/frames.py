@@ -1,4 +1,4 @@
-"""Claude Code's stream-json in front of Jam's line client: the same questions and answers in other words.
+"""Claude Code's stream-json as a framing of Jam's line client: the same questions and answers in other words.
 
 Both are one JSON object a line, both sides may ask, both may tell. So a control request is a request, its response an answer, and every
 other frame a notification named by its type, with the whole frame as its parameters:
@@ -14,31 +14,36 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from anyio import EndOfStream
-from anyio.abc import ByteReceiveStream, ByteSendStream
-
 from jam_claude_code.protocol import Told
-from jamcore.api import EVENT_TEXT, text
+from jamcore.api import EVENT_TEXT, LineFraming, text
 
 FRAME_BYTES = 64 << 20
 """Longest line that is read; a picture or a document that the agent looked at is twice in its frame."""
 WHOLE_BYTES = 4 << 20
 """A longer frame loses what nobody is shown: the end of its texts, so that the client takes it."""
-CHUNK_BYTES = 1 << 18
 ERROR = -32000
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LINE_END = b"\n"
 
 
-class Framing:
-    """What both directions of one connection know: which questions of the program are open."""
+class Frames:
+    """How messages are told apart on one connection, and what both directions of it know: which questions of the program are open."""
 
     def __init__(self) -> None:
         self._open: set[str] = set()
+
+    def splitter(self) -> FrameSplitter:
+        """Return a splitter for the connection."""
+        return FrameSplitter(self)
+
+    def framed(self, message: bytes) -> bytes:
+        """Return a message of the line client as it is sent; nothing, where the program does not wait for it any more."""
+        frame = self.to_frame(message)
+        return b"" if frame is None else frame + _LINE_END
 
     def to_message(self, line: bytes) -> bytes:
         """Return a line of the program as the line client reads it, without its end."""
@@ -88,67 +93,21 @@ class Framing:
         return _encoded({"type": "control_response", "response": said})
 
 
-class FrameSource(ByteReceiveStream):
-    """What the program writes, as the line client reads it."""
+class FrameSplitter:
+    """What the program writes, line by line, as the line client reads it."""
 
-    def __init__(self, framing: Framing, stream: ByteReceiveStream) -> None:
-        self._framing, self._stream = framing, stream
-        self._rest = bytearray()
-        self._looked_at = 0
-        self._ended = False
+    def __init__(self, frames: Frames) -> None:
+        self._frames = frames
+        self._lines = LineFraming(FRAME_BYTES).splitter()
 
-    async def receive(self, max_bytes: int = CHUNK_BYTES) -> bytes:
-        """Return the next whole lines; more than ``max_bytes`` when they are long. At the end what is left, though it is no line."""
-        while True:
-            lines = self._lines()
-            if lines:
-                return lines
-            if self._ended:
-                raise EndOfStream
-            if len(self._rest) > FRAME_BYTES:
-                return self._all()  # longer than the client takes, so it ends the connection
-            try:
-                self._rest += await self._stream.receive(max_bytes)
-            except EndOfStream:
-                self._ended = True
-                if self._rest:
-                    return self._all()
+    @property
+    def pending(self) -> int:
+        """How many bytes of an unfinished line are held."""
+        return self._lines.pending
 
-    async def aclose(self) -> None:
-        """Close the stream below."""
-        await self._stream.aclose()
-
-    def _lines(self) -> bytes:
-        end = self._rest.rfind(_LINE_END, self._looked_at)
-        self._looked_at = len(self._rest)
-        if end < 0:
-            return b""
-        block = bytes(self._rest[:end])
-        del self._rest[: end + 1]
-        self._looked_at = len(self._rest)
-        return b"".join(self._framing.to_message(line) + _LINE_END for line in block.split(_LINE_END) if line.strip())
-
-    def _all(self) -> bytes:
-        rest = bytes(self._rest)
-        self._rest.clear()
-        return rest
-
-
-class FrameSink(ByteSendStream):
-    """What the line client writes, line by line, as the program reads it."""
-
-    def __init__(self, framing: Framing, stream: ByteSendStream) -> None:
-        self._framing, self._stream = framing, stream
-
-    async def send(self, item: bytes) -> None:
-        """Send one line."""
-        frame = self._framing.to_frame(item)
-        if frame is not None:
-            await self._stream.send(frame + _LINE_END)
-
-    async def aclose(self) -> None:
-        """Close the stream below: the program finishes what runs and ends."""
-        await self._stream.aclose()
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the messages that ``chunk`` completes. A line that is too long ends the connection, as everywhere."""
+        return map(self._frames.to_message, self._lines.feed(chunk))
 
 
 def _answer(frame: Mapping[str, Any], line: bytes) -> bytes:

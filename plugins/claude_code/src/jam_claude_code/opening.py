@@ -9,7 +9,7 @@ import anyio
 
 from jam_claude_code.config import arguments, environment
 from jam_claude_code.description import NAME
-from jam_claude_code.frames import FrameSink, FrameSource, Framing
+from jam_claude_code.frames import Frames
 from jam_claude_code.plan import temporary_directory, thread_directory
 from jam_claude_code.thread import Thread
 from jam_claude_code.transcript import clean
@@ -33,15 +33,13 @@ async def running(
     async with AsyncExitStack() as stack:
         process = await launcher.start(argv, cwd=request.cwd, environment=environment(runtime, identity))
         stack.push_async_callback(_close, process)
-        framing = Framing()
-        client = LineClient(
-            FrameSink(framing, process.stdin),
-            FrameSource(framing, process.stdout),
-            process.stderr,
+        client = LineClient.over(
+            process,
             provider=NAME,
             notified=thread.notified,
             asked=thread.asked,
             ended=thread.ended,
+            framing=Frames(),
         )
         await stack.enter_async_context(client)
         try:
