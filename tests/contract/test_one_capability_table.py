@@ -20,7 +20,7 @@ OWNERS = (
     "jamcore/testing/",
 )
 """Who may name a set of combinations: where they are defined, what checks a plugin's own, what plugins import, and doubles of these."""
-GENERATED = {"guarantees.md"}
+GENERATED = {"capabilities.md", "guarantees.md"}
 CELLS = [str(Cell(configuration=c, workspace=w, placement=p)) for c, w, p in product(Configuration, WorkspaceSource, Placement)]
 
 
