@@ -51,8 +51,8 @@ async def provider_of(
         problem = claimed_by(same) if same else f"no installed distribution brings the family {str(family)[:40]!r}"
         return _report(name, None, problem), None
     found = same[0]
-    if problem := unfit(found):
-        return replace(_report(name, found, problem), state="incompatible"), None
+    if other := unfit(found):
+        return replace(_report(name, found, other), state="incompatible"), None
     try:
         made = await call_bounded(lambda: _make(found, name, table), limit_s=limit_s)
     except TimeoutError:
