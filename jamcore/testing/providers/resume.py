@@ -1,0 +1,368 @@
+"""Bringing a thread back: exactly, from what is captured alone, or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from types import MappingProxyType
+from typing import ClassVar
+
+import anyio
+import pytest
+
+from jamcore.domain.errors import JamError
+from jamcore.domain.events import CommandStarted, TextDelta, TurnOutcome, TurnStarted
+from jamcore.domain.ids import provider_identity
+from jamcore.domain.providers import ProviderGoneError, ProviderRefusedError, ThreadState
+from jamcore.plugins.runtime import ProviderRuntime
+from jamcore.testing.guards import descendants, kill
+from jamcore.testing.providers.case import POLL_S, Case, told
+from jamcore.testing.providers.claims import Claim, ProviderTests, asked_of
+from jamcore.testing.providers.fixtures import MakeGuest
+from jamcore.testing.providers.turns import DONE
+from jamcore.testing.servers.history import AssistantText, ToolCall, ToolOutput, UserText, contains_in_order
+from jamcore.testing.servers.script import Hold, Match, Rule, Text, say
+from jamcore.testing.servers.server import ModelServer
+
+TEXTS: Mapping[str, str] = MappingProxyType(
+    {
+        "short": "second",
+        "white space": " second \u00e9\r\n  two lines \t",
+        "marks": "second <b>&\u00e9\U0001f600\x01 \u2028",
+        "slash": "/clear second",
+        "long": "second " + "x" * 300_000,
+    }
+)
+"""Texts that programs are tempted to trim, escape, cut or obey."""
+SQLITE = b"SQLite format 3\0"
+HOSTILE_WORDS = "instructions-9917"
+"""What a hostile file would make the agent read."""
+
+
+@asked_of(Claim.CONTINUITY)
+class ProviderResume(ProviderTests):
+    """What a resume is.
+
+    Attributes:
+        gap: What the program itself says, in the model's name, where a turn was cut.
+        refused_by: What was being asked when an unknown thread was refused (``ProviderRefusedError.request``).
+        cut_output: A part of what the model is told of a command that was running when the program was killed.
+        credential: A file of the state root as a login would leave it (``{identity}`` stands for the thread's), or empty.
+        damage: How the one captured file of a conversation is damaged, by what is done to it.
+        damage_error: What comes of that.
+        damage_words: A regular expression that is found in its words.
+    """
+
+    gap: ClassVar[tuple[str, ...]] = ()
+    refused_by: ClassVar[frozenset[str]]
+    cut_output: ClassVar[str] = "interrupted"
+    credential: ClassVar[str] = ""
+    damage: ClassVar[Mapping[str, Callable[[bytes], bytes]]] = MappingProxyType({"emptied": lambda _: b""})
+    damage_error: ClassVar[type[JamError]] = ProviderRefusedError
+    damage_words: ClassVar[str] = "."
+
+    def hostile_files(self, case: Case, identity: str, mark: Path) -> Mapping[Path, str]:
+        """Return broken and hostile files that an agent could write, by their places: in the workspace, the home, the state root.
+
+        Args:
+            case: The guest.
+            identity: The thread that comes back.
+            mark: A file that exists once something of this was run.
+        """
+        raise NotImplementedError
+
+    def look_untouched(self, case: Case) -> None:
+        """Look that no conversation was begun in a guest where there was none."""
+        assert case.captured() == []
+        assert case.databases() == []
+
+    def rules(self, case: Case) -> tuple[Rule, ...]:
+        """Return the rules of a model for four turns: a tool in the first, an answer in the third that never ends.
+
+        The later texts come first: some programs send the text of a turn that failed again, with the next one's.
+        """
+        look = (Text(deltas=("I look",)), case.provider.shell("c1", "echo tool-4411; exit 3"))
+        return (
+            say("answer-4", match=Match(last_user_contains="fourth")),
+            Rule(
+                match=Match(last_user_contains="third"),
+                answer=(Text(deltas=("half ", "never said"), hold=Hold(gate="never", after=1)),),
+            ),
+            Rule(match=Match(last_user_contains="first", last_is_tool_output=False), answer=look, times=1),
+            say("answer-1", match=Match(last_user_contains="first")),
+            say("answer-2", match=Match(last_user_contains="second")),
+        )
+
+    async def killed_in_the_third(self, case: Case, model: ModelServer) -> tuple[ThreadState, list[str]]:
+        """Run two turns and kill the program in the third; return the thread, and the provider's ids of the finished turns."""
+        turns = []
+        async with case.opened(model) as runtime:
+            thread = await runtime.open_thread(case.request())
+            for text in ("first", "second"):
+                events = await case.turn(runtime, thread.identity, text)
+                assert events[-1] == DONE
+                turns += [event.provider_turn for event in events if isinstance(event, TurnStarted)]
+            with pytest.raises(ProviderGoneError):
+                await case.kill_at(TextDelta, runtime, thread.identity, "third")
+            with anyio.fail_after(case.limit_s):
+                assert "provider.gone" in await runtime.closed()
+        return thread, turns
+
+    @pytest.mark.guarantee("CONT-1", "CONT-11")
+    async def test_a_thread_killed_in_a_turn_comes_back_exactly(self, case: Case) -> None:
+        """After SIGKILL in the middle of an answer the same id comes back with its turns, and the model is told all that was said before.
+
+        The cut turn reads as interrupted; the half answer is in no later request.
+        """
+        async with case.server(*self.rules(case)) as model:
+            thread, turns = await self.killed_in_the_third(case, model)
+            before = told(model)
+            async with case.opened(model) as runtime:
+                again = await case.resume(runtime, thread.identity)
+                events = await case.turn(runtime, thread.identity, "fourth")
+            after = told(model)
+            assert not model.unmatched
+        assert again.identity == thread.identity
+        assert [turn.provider_turn for turn in again.turns[:2]] == turns
+        assert [turn.outcome for turn in again.turns] == [TurnOutcome.COMPLETED, TurnOutcome.COMPLETED, TurnOutcome.INTERRUPTED]
+        digests = [sha256(text).hexdigest() for text in (b"first", b"second", b"third")]
+        assert again.turns[-1].text_digest == digests[-1]
+        assert all(turn.text_digest in {None, digest} for turn, digest in zip(again.turns, digests, strict=True))
+        assert events[-1] == DONE
+        assert contains_in_order(before, after) is None
+        assert [item.text for item in after if isinstance(item, UserText)] == ["first", "second", "third", "fourth"]
+        assert [item.text for item in after if isinstance(item, AssistantText)] == ["I look", "answer-1", "answer-2", *self.gap]
+        assert [item.call_id for item in after if isinstance(item, ToolCall)] == ["c1"]
+        assert ["tool-4411" in item.output for item in after if isinstance(item, ToolOutput)] == [True]
+
+    @pytest.mark.guarantee("CONT-3", "CONT-5")
+    async def test_what_is_captured_alone_brings_the_thread_back(self, case: Case, make_guest: MakeGuest) -> None:
+        """In another guest that holds nothing but what is captured, the same thread goes on with the same history."""
+        new = case.at(await make_guest("new"))
+        async with case.server(*self.rules(case)) as model:
+            thread, _ = await self.killed_in_the_third(case, model)
+            before = told(model)
+            case.restore_to(new)
+            async with new.opened(model) as runtime:
+                cwd = case.work if case.provider.keeps_directory else new.work
+                again = await new.resume(runtime, thread.identity, cwd=cwd)
+                await new.turn(runtime, thread.identity, "fourth")
+            after = told(model)
+        assert again.identity == thread.identity
+        assert len(again.turns) == 3
+        assert contains_in_order(before, after) is None
+
+    @pytest.mark.guarantee("CONT-1", "WS-5")
+    @asked_of(Claim.ONE_CONVERSATION)
+    async def test_the_files_of_one_conversation_bring_it_back_without_its_sibling(self, case: Case, make_guest: MakeGuest) -> None:
+        """What the patterns of a conversation find is its own, and all that it needs in a guest where the other never was."""
+        new = case.at(await make_guest("new"))
+        async with case.server(*self.rules(case)) as model:
+            async with case.opened(model) as runtime:
+                one, other = [await case.begin(runtime) for _ in range(2)]
+                await case.turn(runtime, other, "second")
+                await case.turn(runtime, one, "first")
+            before = told(model)
+            assert len(case.captured()) == 2
+            case.restore_to(new, [pattern.format(identity=one) for pattern in case.capture.conversation_patterns])
+            async with new.opened(model) as runtime:
+                again = await new.resume(runtime, one)
+                await new.turn(runtime, one, "fourth")
+                with pytest.raises(ProviderRefusedError):
+                    await new.resume(runtime, other)
+            after = told(model)
+        assert (again.identity, len(again.turns)) == (one, 1)
+        assert contains_in_order(before, after) is None
+        assert [item.text for item in after if isinstance(item, UserText)] == ["first", "fourth"]
+
+    @pytest.mark.guarantee("CONT-3")
+    @asked_of(Claim.APPEND_ONLY)
+    async def test_what_is_declared_append_only_only_ever_grows(self, case: Case) -> None:
+        """The bytes before a kill, a resume and a turn are a prefix of those after, in the one file that there is."""
+        async with case.server(*self.rules(case)) as model:
+            thread, _ = await self.killed_in_the_third(case, model)
+            [kept] = case.captured()
+            before = kept.read_bytes()
+            async with case.opened(model) as runtime:
+                await case.resume(runtime, thread.identity)
+                await case.turn(runtime, thread.identity, "fourth")
+            assert case.captured() == [kept]
+        assert kept.read_bytes().startswith(before)
+
+    @pytest.mark.guarantee("CONT-5", "SEC-7")
+    async def test_what_is_captured_holds_no_database_and_no_credential(self, case: Case) -> None:
+        """Live databases lie where they are declared, on the guest's own disk, and what a login leaves is in nothing that is captured.
+
+        A database that is copied while it is written is garbage, and a checkpoint goes wherever an export goes.
+        """
+        async with case.running(*self.rules(case)) as (_, runtime):
+            identity = await case.begin(runtime)
+            await case.turn(runtime, identity, "second")
+            if self.credential:
+                (case.guest.state / self.credential.format(identity=identity)).write_text("{}")
+            secret = case.captured(case.capture.credential_patterns)
+            captured = case.captured()
+        assert captured or case.databases()
+        assert bool(secret) is bool(self.credential)
+        assert not set(captured) & set(secret)
+        scratch = [case.guest.home / place for place in case.capture.guest_scratch]
+        assert all(list(place.iterdir()) for place in scratch)
+        assert [path for path in files(case.guest.state) if is_database(path)] == []
+        assert {path for path in files(case.guest.home) if is_database(path) and not set(path.parents) & set(scratch)} == set(
+            case.databases()
+        )
+        assert not case.activation.check or case.captured(case.activation.check)
+
+    @pytest.mark.guarantee("CONT-1")
+    async def test_an_unknown_thread_is_refused_and_no_other_is_begun(self, case: Case) -> None:
+        """Whatever it is called: the refusal is typed, nothing new appears among what is kept, and the model is asked nothing."""
+        async with case.running(*self.rules(case)) as (model, runtime):
+            for identity in (case.provider.unknown, "no-id", "../../etc/passwd", case.provider.unknown.upper()):
+                with pytest.raises(ProviderRefusedError) as caught:
+                    await case.resume(runtime, identity)
+                assert caught.value.request in self.refused_by, identity
+                with pytest.raises(ProviderRefusedError):
+                    await case.turn(runtime, identity, "hello")
+        assert not model.requests
+        self.look_untouched(case)
+
+    @pytest.mark.guarantee("CONT-1")
+    async def test_a_thread_killed_before_its_first_turn_comes_back_empty_or_not_at_all(self, case: Case) -> None:
+        """Where nothing of it is kept yet the resume is refused, and the session, which never bound an identity, starts fresh."""
+        async with case.server(*self.rules(case)) as model:
+            async with case.opened(model) as runtime:
+                identity = await case.begin(runtime)
+                await case.kill()
+            async with case.opened(model) as runtime:
+                if not case.provider.keeps_empty_threads:
+                    with pytest.raises(ProviderRefusedError):
+                        await case.resume(runtime, identity)
+                    return
+                again = await case.resume(runtime, identity)
+                assert (again.identity, again.turns) == (identity, ())
+                assert (await case.turn(runtime, identity, "second"))[-1] == DONE
+
+    @pytest.mark.guarantee("CONT-1")
+    async def test_files_that_the_agent_writes_cannot_lock_it_out_or_redirect_it(self, case: Case, tmp_path: Path) -> None:
+        """Broken and hostile configuration changes neither the resume, nor what is run at its start, nor where requests go."""
+        mark = tmp_path / "it-was-run"
+        async with case.server(*self.rules(case)) as model:
+            thread, _ = await self.killed_in_the_third(case, model)
+            before = told(model)
+            for place, content in self.hostile_files(case, thread.identity, mark).items():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(content)
+            async with case.opened(model) as runtime:
+                again = await case.resume(runtime, thread.identity)
+                assert (await case.turn(runtime, thread.identity, "fourth"))[-1] == DONE
+            assert contains_in_order(before, told(model)) is None
+            assert HOSTILE_WORDS not in str(model.model_requests[-1].body)
+        assert again.identity == thread.identity
+        assert not mark.exists()
+
+    @pytest.mark.guarantee("CONT-11")
+    async def test_the_last_text_is_known_by_its_digest(self, case: Case) -> None:
+        """The person's text is kept to the byte, so its digest says whether a turn that Jam does not know is the one that was sent."""
+        begun: dict[str, tuple[str, str]] = {}
+        async with case.server(say("hi")) as model:
+            async with case.opened(model) as runtime:
+                for name, text in TEXTS.items():
+                    identity = await case.begin(runtime)
+                    started, *_ = await case.turn(runtime, identity, text)
+                    assert isinstance(started, TurnStarted)
+                    begun[name] = identity, started.provider_turn
+            async with case.opened(model) as runtime:
+                found = {name: (await case.resume(runtime, identity)).turns for name, (identity, _) in begun.items()}
+        assert {name: [turn.provider_turn for turn in turns] for name, turns in found.items()} == {
+            name: [turn] for name, (_, turn) in begun.items()
+        }
+        assert {name: [turn.text_digest for turn in turns] for name, turns in found.items()} == {
+            name: [sha256(text.encode()).hexdigest()] for name, text in TEXTS.items()
+        }
+
+    @pytest.mark.guarantee("CONT-1")
+    @asked_of(Claim.SINGLE_WRITER)
+    async def test_a_thread_that_another_program_holds_is_refused(self, case: Case) -> None:
+        """The second is refused, what is kept is as it was, and the first goes on; two writers lose each other's turns."""
+        async with case.server(*self.rules(case)) as model, case.opened(model) as first:
+            identity = await case.begin(first)
+            await case.turn(first, identity, "second")
+            before = [path.read_bytes() for path in case.captured()]
+            async with case.opened(model) as second:
+                with pytest.raises(ProviderRefusedError):
+                    await case.resume(second, identity)
+            assert [path.read_bytes() for path in case.captured()] == before
+            assert (await case.turn(first, identity, "fourth"))[-1] == DONE
+
+    @pytest.mark.guarantee("CONT-1")
+    async def test_what_is_damaged_is_refused_and_left_as_it_is(self, case: Case) -> None:
+        """Also where the program itself would go on without what it cannot read: something that was said would be gone."""
+        async with case.server(*self.rules(case)) as model:
+            thread, _ = await self.killed_in_the_third(case, model)
+            places = [*case.captured(), *case.databases()]
+            [kept] = places
+            whole = kept.read_bytes()
+            for name, damage in self.damage.items():
+                for directory in case.capture.guest_scratch:
+                    shutil.rmtree(case.guest.home / directory, ignore_errors=True)  # a restore does that too
+                for beside in kept.parent.glob(f"{kept.name}-*"):  # what a database writes first
+                    beside.unlink()
+                kept.write_bytes(damage(whole))
+                before = kept.read_bytes()
+                async with case.opened(model) as runtime:
+                    with pytest.raises(self.damage_error, match=self.damage_words):
+                        await case.resume(runtime, thread.identity)
+                    with pytest.raises(JamError):
+                        await case.turn(runtime, thread.identity, "fourth")
+                assert kept.read_bytes() == before, name
+                assert [*case.captured(), *case.databases()] == places, name
+
+    async def test_a_command_cut_by_the_kill_is_told_to_the_model_as_interrupted(self, case: Case) -> None:
+        """Killed while a command runs, the call stays in the history and gets an output that says so; nothing is run again."""
+        command = "echo once >> ran.txt; echo begun; sleep 974"
+        rules = (say("ok", match=Match(last_user_contains="next")), case.shell("c9", command, Match(last_user_contains="run")))
+        async with case.server(*rules) as model:
+            async with case.opened(model) as runtime:
+                identity = await case.begin(runtime)
+                with pytest.raises(ProviderGoneError):
+                    await killed_in_the_command(case, runtime, identity)
+            kill(descendants())  # the command outlives the program here; in a sandbox it ends with it
+            async with case.opened(model) as runtime:
+                again = await case.resume(runtime, identity)
+                await case.turn(runtime, identity, "next")
+            [output] = [item for item in told(model) if isinstance(item, ToolOutput)]
+        assert [turn.outcome for turn in again.turns] == [TurnOutcome.INTERRUPTED]
+        assert output.call_id == "c9"
+        assert self.cut_output in output.output
+        assert (case.work / "ran.txt").read_text() == "once\n"
+
+
+async def killed_in_the_command(case: Case, runtime: ProviderRuntime, identity: str) -> None:
+    """Run a turn and kill the program once its command runs and the files of the conversation hold the call."""
+
+    def begun() -> bool:
+        return (case.work / "ran.txt").exists() and all('"c9"' in path.read_text() for path in case.captured())
+
+    with anyio.fail_after(case.limit_s):
+        async with runtime.turn(provider_identity(identity), "run") as events:
+            async for event in events:
+                if isinstance(event, CommandStarted):
+                    while not begun():  # noqa: ASYNC110 - a file tells nobody
+                        await anyio.sleep(POLL_S)
+                    await case.kill()
+
+
+def files(root: Path) -> list[Path]:
+    """Return all files below a directory."""
+    return [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file is a SQLite database."""
+    with path.open("rb") as file:
+        return file.read(len(SQLITE)) == SQLITE
+
+
+__all__ = ["HOSTILE_WORDS", "TEXTS", "ProviderResume"]
