@@ -77,10 +77,9 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.mark.guarantee("LIVE-2")
 @pytest.mark.parametrize("entry", PLAYED)
-async def test_a_live_test_runs(entry: LiveTest, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_live_test_runs(entry: LiveTest, repository: Path) -> None:
     """With both switches and a scripted model in place of the endpoint it passes, and the run says that this proves no account."""
     spoken = PROVIDERS[entry.provider or "codex"]
-    monkeypatch.delenv("JAM_REQUIRE_REAL", raising=False)
     clones = {f"JAM_LIVE_{kind}_REPOSITORY": str(repository) for kind in ("PUBLIC", "PRIVATE")}
     async with SERVERS[spoken.api](script(spoken.shell, WORDS, look_around(BOUNDARY))) as model:
         variables = {**clones, "JAM_LIVE_OPENCODE_ENDPOINT": model.base_url}
