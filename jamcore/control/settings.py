@@ -79,7 +79,9 @@ class Settings(BaseSettings):
         " cfg/control-token; absent: nowhere.",
     )
     blocked_plugins: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Provider, engine and policy plugins that are never imported, by name, separated by commas."
+        (),
+        description="Provider, engine and policy plugins that are never imported, by name, separated by commas, besides those that"
+        " `jam plugin block` keeps a list of.",
     )
     providers: Annotated[dict[str, dict[str, JsonValue]], NoDecode] = Field(
         {},

@@ -26,6 +26,7 @@ from jamcore.domain.imports import (
     NotFromElsewhereError,
 )
 from jamcore.domain.kept_exports import ExportMaker, ExportState, IdMapping, KeptExport
+from jamcore.domain.plugins import PluginBlockedError, PluginIncompatibleError
 from jamcore.domain.providers import ToolchainMissingError
 from jamcore.journal.replay import ActionRegistry
 from jamcore.journal.runner import Runner
@@ -190,11 +191,23 @@ class Imports:
         except UnknownProviderError:
             return None
 
+    def _absence(self, provider: str) -> str:
+        """Say why a provider's plugin is not to be had, which decides what a person can do about it."""
+        try:
+            self._plugins.provider(provider)
+        except PluginBlockedError as error:
+            return f"is blocked here; to undo it: {error.unblock}"
+        except PluginIncompatibleError as error:
+            return f"is not for this Jam: {error.problem}"
+        except UnknownProviderError:
+            return "is not installed here, or was not loaded"
+        return ""
+
     async def _problem(self, row: KeptExport, origin: ExportOrigin, held: CheckpointSummary) -> str:
         """Return why a conversation cannot be taken up here; empty when it can."""
         hooks = self._hooks(origin.provider)
         if hooks is None:
-            return f"the plugin of {origin.provider} is not installed here"
+            return f"the plugin of {origin.provider} {self._absence(origin.provider)}"
         if not hooks.description.continuity:
             return f"{origin.provider} does not bring conversations back"
         if held.provider != origin.provider or [each.session_id for each in held.sessions] != [origin.session_id]:

@@ -36,6 +36,10 @@ for one provider's plugin, under a time limit, in a thread; one that does not co
 its hooks is called with probes for each of its cells, and everything that is wrong is listed at once (CAP-6): `jam plugin ls`.
 No argument names a host, a session, a checkpoint, an operation or another session's thread (PLUG-3).
 
+A later version of the interface may give a hook an argument more: an implementation that does not name it goes on working. A hook or an
+argument that will go is marked in its specification, its entry here says so, and `jam plugin ls` shows a warning for each plugin that still
+uses it, for one minor version at least before a major one takes it away.
+
 Plugins come by entry point, a class that is constructed without arguments once per daemon:
 
 | group | what it brings |

@@ -245,10 +245,9 @@ async def test_what_cannot_go_on_is_said(daemon: DaemonChild, app: Path, tmp_pat
         async with elsewhere(tmp_path, lives, JAM_BLOCKED_PLUGINS="codex") as (_, client):
             view = await confirmed(client, source)
             ref = str(view.export.id)
-            assert (view.evidence.provider_installed, "is not installed here" in view.evidence.conversation.problem) == (
-                False,
-                True,
-            )
+            assert not view.evidence.provider_installed
+            said = "the plugin of codex is blocked here; to undo it: take codex out of the setting blocked_plugins"
+            assert view.evidence.conversation.problem == said
             with refused("export.conversation_not_taken"):
                 await client.imports.restore(ref, adopting(model))
         async with elsewhere(tmp_path, lives) as (there, client):
