@@ -23,7 +23,7 @@ import anyio
 from benchmarks.commands import measure_commands
 from benchmarks.continuity import measure_continuity, measure_thread
 from benchmarks.exports import measure_exports
-from benchmarks.providers import ROOMS, measure_providers
+from benchmarks.providers import ROOMS, NotMeasurableError, measure_providers
 from benchmarks.sandbox import measure_sandbox
 from benchmarks.store import measure_start, measure_transitions
 from benchmarks.table import Row, render
@@ -104,7 +104,10 @@ def main() -> None:
     parts = tuple(part for part in PARTS if not chosen.parts or part in chosen.parts)
     compiled()
     began = os.getloadavg()[0]
-    rows = anyio.run(measure, parts, chosen)
+    try:
+        rows = anyio.run(measure, parts, chosen)
+    except NotMeasurableError as error:
+        parser.error(str(error))
     machine = {
         "python": platform.python_version(),
         "system": platform.platform(),

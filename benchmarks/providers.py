@@ -37,6 +37,10 @@ PROVIDER_S = 3600.0
 """All of one provider's measurements; what they wait for has narrower bounds of its own."""
 
 
+class NotMeasurableError(Exception):
+    """A provider that was asked for by name cannot be measured here; the text says which."""
+
+
 @dataclass(frozen=True, slots=True)
 class Peculiar:
     """What is peculiar to one provider here.
@@ -84,9 +88,10 @@ class Subject:
 
     async def daemon(self, root: Path) -> DaemonChild:
         """Return a daemon, not started, that has the provider and its program."""
-        app = root / "app"
-        await place_toolchain(app, self.name, tables=_tables())
-        (app / "config.toml").write_text(CONFIGURATION.read_text())
+        app, tables = root / "app", _tables()
+        await place_toolchain(app, self.name, tables=tables)
+        if self.name in tables:
+            (app / "config.toml").write_text(CONFIGURATION.read_text())
         return DaemonChild(app, private=root / "private")
 
     async def room(self, client: JamClient, url: str, placement: Placement = Placement.DEDICATED) -> MeasuredRoom:
@@ -126,7 +131,7 @@ async def measure_providers(root: Path, *, only: Iterable[str], turns: int, kill
         rooms: The most rooms of one host, for the memory.
 
     Raises:
-        LookupError: A provider that was named cannot be measured.
+        NotMeasurableError: A provider that was named cannot be measured.
     """
     rows: list[Row] = []
     for subject in await subjects(frozenset(only)):
@@ -145,30 +150,32 @@ async def subjects(only: frozenset[str] = frozenset()) -> list[Subject]:
     """Return what can be measured, and say what cannot.
 
     Raises:
-        LookupError: A provider of ``only`` cannot be.
+        NotMeasurableError: A provider of ``only`` cannot be.
     """
     manager = ProviderManager()
     await manager.load(tables=_tables())
-    found, why = [], {}
+    found: dict[str, Subject] = {}
+    why: dict[str, str] = {
+        report.name: f"its plugin is {report.state}: {'; '.join(report.violations)}" for report in manager.reports()
+    }
     for name in manager.names():
         hooks = manager.provider(name)
-        if only and name not in only:
-            continue
-        if name not in PECULIAR or hooks.description.toolchain is None:
-            why[name] = "it has no pinned program" if hooks.description.toolchain is None else "it is in no table of the bench"
-            continue
-        try:
-            tools = await to_thread.run_sync(pinned_toolchain, hooks.description.toolchain)
-        except ToolchainUnavailableError as error:
-            why[name] = str(error)
-            continue
-        found.append(Subject(name, hooks, tools))
-    for name, reason in why.items():
-        print(f"  {name}: not measured: {reason}", file=sys.stderr)
-    if missing := only - {subject.name for subject in found}:
-        message = f"cannot be measured: {', '.join(sorted(missing))}; installed: {', '.join(manager.names())}"
-        raise LookupError(message)
-    return found
+        toolchain = hooks.description.toolchain
+        if toolchain is None:
+            why[name] = "it has no pinned program"
+        elif name not in PECULIAR:
+            why[name] = "the bench's table does not name it"
+        elif not only or name in only:
+            try:
+                found[name] = Subject(name, hooks, await to_thread.run_sync(pinned_toolchain, toolchain))
+            except ToolchainUnavailableError as error:
+                why[name] = str(error)
+    for name in sorted((only or set(why)) - set(found)):
+        print(f"  {name}: not measured: {why.get(name, 'no such provider is installed')}", file=sys.stderr)
+    if missing := only - set(found):
+        message = f"cannot be measured: {', '.join(sorted(missing))}"
+        raise NotMeasurableError(message)
+    return list(found.values())
 
 
 def _tables() -> Mapping[str, Mapping[str, object]]:
@@ -177,13 +184,15 @@ def _tables() -> Mapping[str, Mapping[str, object]]:
 
 
 def _rows(subject: Subject, figures: Figures) -> list[Row]:
-    turn = f"{subject.name}: one turn"
+    named = (
+        ("one turn", figures.jam, figures.program),
+        ("one turn, of that the plugin", figures.plugin, figures.program),
+        ("killed to resumed", figures.away, figures.program_away),
+    )
     return [
-        Row(turn, figures.jam.values, "the program alone", figures.program.values, paired=True),
-        Row(f"{turn}, of that the plugin", figures.plugin.values, "the program alone", figures.program.values, paired=True),
-        Row(
-            f"{subject.name}: killed to resumed", figures.away.values, "the program alone", figures.program_away.values, paired=True
-        ),
+        Row(f"{subject.name}: {name}", laps.values, "the program alone", alone.values, paired=True)
+        for name, laps, alone in named
+        if laps.values
     ]
 
 
