@@ -1,0 +1,117 @@
+"""What programs are known to do with conversations that rest: tell them again, clean them away, begin them anew, forget who may do what.
+
+``docs/provider-pitfalls.md`` names the tests of every such kind, provider by provider.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from jamcore.domain.approvals import ApprovalPolicy
+from jamcore.domain.errors import JamError
+from jamcore.domain.events import ApprovalRequested, Message, Notice, TextDelta, TurnOutcome, TurnStarted, UsageReported
+from jamcore.testing.providers.case import Case, told
+from jamcore.testing.providers.claims import Claim, ProviderTests, asked_of
+from jamcore.testing.providers.turns import DONE
+from jamcore.testing.servers.history import AssistantText, UserText
+from jamcore.testing.servers.script import Match, Rule, say
+
+LONG_AGO = 1_000_000_000
+"""A time in 2001, in seconds: older than whatever a program keeps."""
+
+
+@asked_of(Claim.CONTINUITY)
+class ProviderPitfalls(ProviderTests):
+    """What has no better place in the other parts of the suite."""
+
+    def age(self, case: Case) -> None:
+        """Make everything that the program keeps look as if it had rested for many years."""
+        for root in (case.guest.state, case.guest.home):
+            for path in root.rglob("*"):
+                os.utime(path, (LONG_AGO, LONG_AGO), follow_symlinks=False)
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the rules of a model that has an answer of its own for each text."""
+        return tuple(say(f"answer-{text}", match=Match(last_user_contains=text)) for text in ("third", "second", "first"))
+
+    @pytest.mark.guarantee("CONT-1", "CONT-12")
+    async def test_what_was_said_before_is_not_told_again(self, case: Case) -> None:
+        """A room has each turn once: the turn after a resume has its own events alone, whatever the program repeats when it loads."""
+        async with case.server(*self.rules()) as model:
+            async with case.opened(model) as runtime:
+                identity = await case.begin(runtime)
+                for text in ("first", "second"):
+                    await case.turn(runtime, identity, text)
+            async with case.opened(model) as runtime:
+                again = await case.resume(runtime, identity)
+                events = await case.turn(runtime, identity, "third")
+        assert [turn.outcome for turn in again.turns] == [TurnOutcome.COMPLETED] * 2
+        kinds = (TurnStarted, TextDelta, Message, UsageReported, Notice)
+        assert [event.text for event in events if isinstance(event, Message)] == ["answer-third"]
+        assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "answer-third"
+        assert [event for event in events if not isinstance(event, kinds)] == [DONE]
+        assert sum(isinstance(event, TurnStarted) for event in events) == 1
+
+    @pytest.mark.guarantee("CONT-1")
+    async def test_a_conversation_that_rested_for_years_comes_back(self, case: Case) -> None:
+        """Also when the program was started meanwhile for another one, which is when some clean up."""
+        async with case.server(*self.rules()) as model:
+            async with case.opened(model) as runtime:
+                identity = await case.begin(runtime)
+                await case.turn(runtime, identity, "first")
+            self.age(case)
+            async with case.opened(model) as runtime:
+                await case.turn(runtime, await case.begin(runtime), "second")
+            self.age(case)
+            async with case.opened(model) as runtime:
+                again = await case.resume(runtime, identity)
+                await case.turn(runtime, identity, "third")
+            said = told(model)
+        assert [turn.outcome for turn in again.turns] == [TurnOutcome.COMPLETED]
+        assert [item.text for item in said if isinstance(item, UserText)] == ["first", "third"]
+        assert [item.text for item in said if isinstance(item, AssistantText)] == ["answer-first"]
+
+    @pytest.mark.guarantee("CONT-1")
+    async def test_a_thread_whose_files_are_gone_is_not_begun_anew(self, case: Case) -> None:
+        """Refused as often as it is asked for; an empty conversation under the old name would look like the old one."""
+        async with case.server(*self.rules()) as model:
+            async with case.opened(model) as runtime:
+                identity = await case.begin(runtime)
+                await case.turn(runtime, identity, "first")
+            for path in (*case.captured(), *case.databases()):
+                for beside in path.parent.glob(f"{path.name}*"):
+                    beside.unlink()
+            asked = len(model.requests)
+            for _ in range(2):
+                async with case.opened(model) as runtime:
+                    with pytest.raises(JamError):
+                        await case.resume(runtime, identity)
+                    with pytest.raises(JamError):
+                        await case.turn(runtime, identity, "second")
+            assert len(model.requests) == asked
+        assert case.captured() == []
+
+    @pytest.mark.guarantee("CONT-1")
+    @asked_of(Claim.APPROVALS)
+    async def test_a_thread_that_never_asks_does_not_ask_when_it_is_resumed(self, case: Case) -> None:
+        """Programs forget what they may do when they end: it is said again with every resume."""
+        make = case.write("c1", "new.txt", "made\n")
+        rules = (
+            Rule(match=Match(last_user_contains="second", last_is_tool_output=False), answer=(make,), times=1),
+            *self.rules(),
+        )
+        async with case.server(*rules) as model:
+            async with case.opened(model) as runtime:
+                identity = await case.begin(runtime, approvals=ApprovalPolicy.NEVER)
+                await case.turn(runtime, identity, "first")
+            async with case.opened(model) as runtime:
+                await case.resume(runtime, identity)
+                events = await case.turn(runtime, identity, "second")
+        assert [event for event in events if isinstance(event, ApprovalRequested)] == []
+        assert events[-1] == DONE
+        assert (case.work / "new.txt").read_text() == "made\n"
+
+
+__all__ = ["LONG_AGO", "ProviderPitfalls"]
