@@ -90,6 +90,15 @@ def look_around(secret: Path) -> str:
     return f"({'; '.join(looks)}; echo; echo looked-everywhere) > found.txt 2>&1"
 
 
+def try_to_reach(host: str, port: str) -> str:
+    """Return a command that tries an address directly and, as a program with a proxy in its environment would, over HTTPS.
+
+    ``tcp-denied`` is said by the very program that tried, so that a missing one never reads as a denial.
+    """
+    direct = f"bash -c '(exec 3<>/dev/tcp/{host}/{port}) 2>/dev/null && echo tcp-reached || echo tcp-denied'"
+    return f"({direct}; curl --silent --max-time 20 --output /dev/null https://{host}:{port}/; echo curl-$?) > found.txt 2>&1"
+
+
 class LiveJam:
     """A daemon of its own with the pinned program of one provider."""
 
@@ -265,5 +274,6 @@ __all__ = [
     "place",
     "probe_account",
     "probe_engine",
+    "try_to_reach",
     "turn_and_exact_resume",
 ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from anyio import to_thread
 
 from jamcore.testing.live import LiveTest, registry
 from jamcore.testing.live_dry import play, script
-from jamcore.testing.live_rooms import Words, look_around
+from jamcore.testing.live_rooms import Words, look_around, try_to_reach
 from jamcore.testing.servers.apis import SERVERS
 from jamcore.testing.servers.script import Call
 from jamcore.testing.sources import workspace_root
@@ -23,7 +24,7 @@ ROOT = workspace_root(Path(__file__).resolve().parent)
 BOUNDARY = ROOT / "tests" / "live" / "test_live_boundary.py"
 WORDS = (Words("quetzal-7731", "ocelot-2290"), Words("marmot-4418", "heron-5527"), Words("tapir-9032", "lynx-6614"))
 NEVER = {
-    "network-denial": "no engine has network rules",
+    "network-denial-of-an-endpoint": "no engine has network rules",
     "cursor-turn-and-exact-resume": "its program is on no registry; a stand-in plays the same in its plugin's tests",
 }
 """What cannot be played here, and why."""
@@ -75,16 +76,25 @@ def repository(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def port() -> Iterator[str]:
+    """A port that this machine reaches."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield str(server.getsockname()[1])
+
+
 @pytest.mark.guarantee("LIVE-2")
 @pytest.mark.parametrize("entry", PLAYED)
-async def test_a_live_test_runs(entry: LiveTest, repository: Path) -> None:
+async def test_a_live_test_runs(entry: LiveTest, repository: Path, port: str) -> None:
     """With both switches and a scripted model in place of the endpoint it passes, and the run says that this proves no account."""
     spoken = PROVIDERS[entry.provider or "codex"]
-    clones = {f"JAM_LIVE_{kind}_REPOSITORY": str(repository) for kind in ("PUBLIC", "PRIVATE")}
-    async with SERVERS[spoken.api](script(spoken.shell, WORDS, look_around(BOUNDARY))) as model:
-        variables = {**clones, "JAM_LIVE_OPENCODE_ENDPOINT": model.base_url}
-        if "variable:JAM_LIVE_MODEL" in entry.needs:
-            variables["JAM_LIVE_MODEL"] = "gpt-5.1"
+    command = try_to_reach("127.0.0.1", port) if entry.gate == "network-denial" else look_around(BOUNDARY)
+    variables = {f"JAM_LIVE_{kind}_REPOSITORY": str(repository) for kind in ("PUBLIC", "PRIVATE")}
+    variables["JAM_LIVE_DENIED_HOST"] = f"127.0.0.1:{port}"
+    if "variable:JAM_LIVE_MODEL" in entry.needs:
+        variables["JAM_LIVE_MODEL"] = "mock-model"
+    async with SERVERS[spoken.api](script(spoken.shell, WORDS, command)) as model:
+        variables["JAM_LIVE_OPENCODE_ENDPOINT"] = model.base_url
         said = await to_thread.run_sync(lambda: play(entry, ROOT, model.base_url, **variables))
     assert re.search(r"^\d+ passed in", said, re.MULTILINE), said
     assert f"ran against a stand-in at {model.base_url}, which proves nothing of a real account; 0 skipped" in said
