@@ -14,6 +14,7 @@ from jamcore import api
 from jamcore.domain import plugins as interface
 from jamcore.domain.plugins import PluginIncompatibleError, PluginReport
 from jamcore.engines.registry import GROUP, EngineRegistry
+from jamcore.plugins.families import FAMILIES
 from jamcore.plugins.manager import PROVIDERS, ProviderManager
 from jamcore.testing.wheels import build_wheel, entry_points, install_wheels
 
@@ -27,7 +28,7 @@ class Plugin(doubles.GoodProvider):
     description = doubles.GOOD.model_copy(update={{"name": "{name}"}})
 """
 BUILT_FOR = {"first": (1, 0), "second": (1, 1), "next_major": (2, 0)}
-IMPORTED = "raise SystemError('it was imported')"
+IMPORTED = "import pathlib\npathlib.Path(__file__).with_suffix('.imported').touch()\n"
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         _wheel(made, "jamver-engines", GROUP, engines),
         _wheel(made, "jamver-later", PROVIDERS, {"jamver_later": IMPORTED}, requires=("jamcore>=99,<100",)),
         _wheel(made, "jamver-later-engine", GROUP, {"jamver_engine_later": IMPORTED}, requires=("JamCore >=99",)),
+        _wheel(made, "jamver-family", FAMILIES, {"jamver_family": IMPORTED}, requires=("jamcore<0.0.1",)),
         _wheel(made, "jamver-names", PROVIDERS, {"jamver_names": "from jamcore.api import SomethingNewer as Plugin"}),
         _wheel(made, "jamver-copies", PROVIDERS, {"jamver_copies": "from jamcore.api import API_VERSION\n" + _copying()}),
     )
@@ -77,11 +79,16 @@ async def test_an_older_minor_is_loaded_and_a_newer_one_or_another_major_is_refu
                 assert "upgrade Jam" in report.finding().hint
 
 
-async def test_what_its_distribution_requires_is_asked_before_it_is_imported(found: list[metadata.EntryPoint]) -> None:
+async def test_what_its_distribution_requires_is_asked_before_it_is_imported(found: list[metadata.EntryPoint], site: Path) -> None:
     """It would fail at some import of something newer, which says nothing; the two versions do. An extra's requirement is no matter."""
     here = metadata.version("jamcore")
     provider, engine = (await _providers(found))["later"], (await _engines(found))["later"]
     assert (provider.state, engine.state) == ("incompatible", "incompatible")
+    manager = ProviderManager()
+    await manager.load(found=[entry for entry in found if entry.group == FAMILIES], tables={"mine": {"family": "family"}})
+    assert (manager.report("mine").state, manager.report("mine").distribution) == ("incompatible", "jamver-family")
+    assert manager.report("mine").violations == (f"requires jamcore <0.0.1, and this is jamcore {here}",)
+    assert not list(site.glob("*.imported"))
     assert provider.violations == (f"requires jamcore <100,>=99, and this is jamcore {here}",)
     assert engine.violations == (f"requires jamcore >=99, and this is jamcore {here}",)
     assert (await _providers(found))["first"].requires == "<1,>=0.1"
