@@ -81,8 +81,9 @@ class Blocks:
         except FileNotFoundError:
             return {}
         except ValidationError as error:
-            problem = " ".join(str(error).split())[:200]
-            raise BlocksUnreadableError(path=str(self._path), problem=problem) from None
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            problem = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+            raise BlocksUnreadableError(path=str(self._path), problem=problem[:200]) from None
         except OSError as error:
             raise BlocksUnreadableError(path=str(self._path), problem=error.strerror or str(error)) from error
         return {block.plugin: block for block in held.blocks}

@@ -179,7 +179,11 @@ async def test_a_list_that_cannot_be_read_stops_the_start(tmp_path: Path, site: 
     path.write_text('{"schema_version": 1, "blocks": [{"plugin": "go')
     with pytest.raises(BlocksUnreadableError) as refused:
         await Started(tmp_path).load(site)
-    assert refused.value.path == str(path)
+    assert (refused.value.path, refused.value.problem.partition(":")[0]) == (str(path), "Invalid JSON")
+    path.write_text('{"schema_version": 1, "blocks": [{"plugin": "good", "by": "nobody"}]}')
+    with pytest.raises(BlocksUnreadableError) as refused:
+        await Started(tmp_path).load(site)
+    assert refused.value.problem.startswith("blocks.0.by: ")
     path.unlink()
     path.mkdir()
     with pytest.raises(BlocksUnreadableError):
