@@ -78,6 +78,9 @@ class ProviderResume(ProviderTests):
         assert case.captured() == []
         assert case.databases() == []
 
+    def look_at_the_state(self, case: Case) -> None:
+        """Look at what else lies in a guest after a turn."""
+
     def rules(self, case: Case) -> tuple[Rule, ...]:
         """Return the rules of a model for four turns: a tool in the first, an answer in the third that never ends.
 
@@ -214,6 +217,7 @@ class ProviderResume(ProviderTests):
             case.databases()
         )
         assert not case.activation.check or case.captured(case.activation.check)
+        self.look_at_the_state(case)
 
     @pytest.mark.guarantee("CONT-1")
     async def test_an_unknown_thread_is_refused_and_no_other_is_begun(self, case: Case) -> None:

@@ -2,140 +2,45 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from types import MappingProxyType
 
-import anyio
 import pytest
 
-from jamcore.api import (
-    Notice,
-    ProviderRuntime,
-    TextDelta,
-    ThreadRequest,
-    TurnEnded,
-    TurnFailure,
-    TurnOutcome,
-    TurnStarted,
-    provider_identity,
-)
-from jamcore.testing.local_guest import LocalGuest
-from jamcore.testing.provider_turns import run_turn
-from jamcore.testing.servers.faults import CutFault, DownFault, FailedFault, Fault, GarbageFault, HttpFault, SilentFault, SlowFault
-from jamcore.testing.servers.messages import MessagesServer
-from jamcore.testing.servers.script import Match, Rule, Script, Text, say
+from jamcore.api import TurnFailure
+from jamcore.testing.providers.model_faults import ProviderModelFaults
+from jamcore.testing.servers.faults import CutFault, DownFault, FailedFault, GarbageFault, HttpFault
 
-pytestmark = [pytest.mark.needs("claude_code"), pytest.mark.anyio]
-
-OpenRuntime = Callable[[LocalGuest, MessagesServer], AbstractAsyncContextManager[ProviderRuntime]]
-MODEL = "claude-sonnet-5-5"
-LIMIT_S = 60.0
-
-ANSWER = (Text(deltas=("one ", "two")),)
-
-FAULTS: dict[str, tuple[Fault, TurnFailure]] = {
-    "400": (HttpFault(status=400), TurnFailure.BAD_REQUEST),
-    "401": (HttpFault(status=401), TurnFailure.UNAUTHORISED),
-    "403": (HttpFault(status=403), TurnFailure.UNAUTHORISED),
-    "404": (HttpFault(status=404), TurnFailure.NOT_FOUND),
-    "413": (HttpFault(status=413), TurnFailure.BAD_REQUEST),
-    "418": (HttpFault(status=418), TurnFailure.HTTP),
-    "429": (HttpFault(status=429), TurnFailure.RATE_LIMITED),
-    "500": (HttpFault(status=500), TurnFailure.SERVER_ERROR),
-    "529": (HttpFault(status=529), TurnFailure.OVERLOADED),
-    "down": (DownFault(), TurnFailure.STREAM_CUT),
-    "cut stream": (CutFault(after_deltas=1), TurnFailure.STREAM_CUT),
-    "garbage": (GarbageFault(form="bytes"), TurnFailure.STREAM_CUT),
-    "broken event": (GarbageFault(form="json"), TurnFailure.STREAM_CUT),
-    "overloaded in the stream": (FailedFault(code="overloaded_error"), TurnFailure.SERVER_ERROR),
-    "too long": (HttpFault(status=400, message="prompt is too long: 250000 tokens > 200000 maximum"), TurnFailure.CONTEXT_FULL),
-    "no credit": (
-        HttpFault(status=400, message="Your credit balance is too low to access the Anthropic API"),
-        TurnFailure.USAGE_LIMIT,
-    ),
-}
+pytestmark = [pytest.mark.needs("claude_code")]
 
 
-@pytest.mark.parametrize("name", FAULTS)
-async def test_a_fault_ends_the_turn_with_its_code_and_the_thread_goes_on(
-    guest: LocalGuest, open_runtime: OpenRuntime, name: str
-) -> None:
-    """After Claude Code's own bounded retries the end mark says FAILED and why; the next turn in the same thread completes."""
-    fault, code = FAULTS[name]
-    script = Script(
-        rules=(
-            Rule(match=Match(last_user_contains="first"), answer=ANSWER, fault=fault),
-            say("fine", match=Match(last_user_contains="second")),
-            say("summary"),  # a full context is compacted before the next turn
-        )
+class TestModelFaults(ProviderModelFaults):
+    """Claude Code's. Of a bad request it tries other forms."""
+
+    ended = MappingProxyType(
+        {
+            "400": (HttpFault(status=400), TurnFailure.BAD_REQUEST),
+            "401": (HttpFault(status=401), TurnFailure.UNAUTHORISED),
+            "403": (HttpFault(status=403), TurnFailure.UNAUTHORISED),
+            "404": (HttpFault(status=404), TurnFailure.NOT_FOUND),
+            "413": (HttpFault(status=413), TurnFailure.BAD_REQUEST),
+            "418": (HttpFault(status=418), TurnFailure.HTTP),
+            "429": (HttpFault(status=429), TurnFailure.RATE_LIMITED),
+            "500": (HttpFault(status=500), TurnFailure.SERVER_ERROR),
+            "529": (HttpFault(status=529), TurnFailure.OVERLOADED),
+            "down": (DownFault(), TurnFailure.STREAM_CUT),
+            "cut stream": (CutFault(after_deltas=1), TurnFailure.STREAM_CUT),
+            "garbage": (GarbageFault(form="bytes"), TurnFailure.STREAM_CUT),
+            "broken event": (GarbageFault(form="json"), TurnFailure.STREAM_CUT),
+            "overloaded in the stream": (FailedFault(code="overloaded_error"), TurnFailure.SERVER_ERROR),
+            "too long": (
+                HttpFault(status=400, message="prompt is too long: 250000 tokens > 200000 maximum"),
+                TurnFailure.CONTEXT_FULL,
+            ),
+            "no credit": (
+                HttpFault(status=400, message="Your credit balance is too low to access the Anthropic API"),
+                TurnFailure.USAGE_LIMIT,
+            ),
+        }
     )
-    async with MessagesServer(script) as model, open_runtime(guest, model) as runtime:
-        thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
-        failed = await run_turn(runtime, thread.identity, "first")
-        asked = len(model.model_requests)
-        after = await run_turn(runtime, thread.identity, "second")
-    end = failed[-1]
-    assert isinstance(end, TurnEnded)
-    assert (end.outcome, end.code) == (TurnOutcome.FAILED, code)
-    assert end.detail
-    assert isinstance(failed[0], TurnStarted)
-    assert after[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
-    assert asked <= 8  # its retries; of a bad request it tries other forms
-
-
-async def test_a_passing_fault_is_retried_and_only_a_notice_remains(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
-    """One cut stream: the turn completes by Claude Code's own retry, and a person can see that there was one."""
-    script = Script(rules=(Rule(answer=ANSWER, fault=CutFault(after_deltas=1), fault_times=1),))
-    async with MessagesServer(script) as model, open_runtime(guest, model) as runtime:
-        thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
-        events = await run_turn(runtime, thread.identity, "first")
-    assert events[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
-    assert [event for event in events if isinstance(event, Notice) and "tries again" in event.text]
-
-
-async def test_a_slow_first_byte_is_only_slow(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
-    """Half a second of silence before the answer changes nothing."""
-    script = Script(rules=(Rule(answer=ANSWER, fault=SlowFault(first_byte_s=0.5)),))
-    async with MessagesServer(script) as model, open_runtime(guest, model) as runtime:
-        thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
-        assert (await run_turn(runtime, thread.identity, "first"))[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
-
-
-async def test_a_silent_stream_is_left_to_the_turns_own_deadline(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
-    """Claude Code waits for minutes, as for a model that thinks; whoever runs the turn can end it at once, and the thread goes on."""
-    script = Script(
-        rules=(
-            Rule(match=Match(last_user_contains="first"), answer=ANSWER, fault=SilentFault(after_deltas=1)),
-            say("fine", match=Match(last_user_contains="second")),
-        )
-    )
-    async with MessagesServer(script) as model, open_runtime(guest, model) as runtime:
-        thread = provider_identity((await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))).identity)
-        with anyio.fail_after(LIMIT_S):
-            async with runtime.turn(thread, "first") as events:
-                async for event in events:
-                    if isinstance(event, TextDelta):
-                        await runtime.interrupt(thread)
-        assert event == TurnEnded(outcome=TurnOutcome.INTERRUPTED)
-        assert (await run_turn(runtime, thread, "second"))[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
-
-
-async def test_an_unreachable_endpoint_ends_the_turn(guest: LocalGuest, open_runtime: OpenRuntime) -> None:
-    """Nobody listens: the turn fails within its retries instead of waiting for ever, and says that it was the connection."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        nobody = _Nowhere(f"http://127.0.0.1:{unused.getsockname()[1]}")
-        async with open_runtime(guest, nobody) as runtime:
-            thread = await runtime.open_thread(ThreadRequest(cwd=str(guest.work), model=MODEL))
-            end = (await run_turn(runtime, thread.identity, "first"))[-1]
-    assert isinstance(end, TurnEnded)
-    assert (end.outcome, end.code) == (TurnOutcome.FAILED, TurnFailure.UNREACHABLE)
-
-
-class _Nowhere(MessagesServer):
-    """The address of a server that is not there."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(Script())
-        self._base_url = url
+    retry = "tries again"
+    unreachable = TurnFailure.UNREACHABLE
