@@ -40,7 +40,7 @@ ENDPOINT = "JAM_LIVE_ENDPOINT"
 
 TEST_FILES = ("tests/**/*.py", "plugins/*/tests/**/*.py")
 _ACCOUNT = re.compile(r"JAM_LIVE_\w+|\w*(API_KEY|_TOKEN|_SECRET)\Z")
-_WORTH_A_LOOK = re.compile(rb"\blive\b|environ|getenv")
+_WORTH_A_LOOK = re.compile(rb"\blive\b|environ|getenv|\.home\(|expanduser")
 _READERS = frozenset({"get", "getenv", "pop", "__getitem__"})
 
 
@@ -260,8 +260,10 @@ def _is_live(node: ast.AST) -> bool:
 
 
 def _reads(tree: ast.Module, names: Mapping[str, str]) -> Iterator[str]:
-    """Yield the variables of live tests and accounts that are read from the environment of the process."""
+    """Yield the variables of live tests and accounts that are read from the environment, and "a home" where a person's own is looked up."""
     for node in ast.walk(tree):
+        if _looks_up_a_home(node):
+            yield "a home"  # where the logins of agents' programs lie
         if isinstance(node, ast.Subscript) and _is_environment(node.value) and isinstance(node.ctx, ast.Load):
             looked = [node.slice]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _READERS and node.args:
@@ -271,6 +273,12 @@ def _reads(tree: ast.Module, names: Mapping[str, str]) -> Iterator[str]:
         else:
             continue
         yield from (text for text in (_text(each, names) for each in looked) if _ACCOUNT.match(text))
+
+
+def _looks_up_a_home(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and (
+        node.attr == "expanduser" or (node.attr == "home" and isinstance(node.value, ast.Name) and node.value.id == "Path")
+    )
 
 
 def _is_program(tree: ast.Module) -> bool:

@@ -39,7 +39,7 @@ never sees it. What a test needs is looked for before it starts, and it is skipp
 
 Write it over `jamcore.testing.live_rooms`, which works for any engine and provider, mark it `live("JAM_LIVE_...")`, and add an entry to
 the file `live.toml` beside it (`jamcore.testing.live` says how). A live test that is in no list fails wherever it is met; a test that
-is none and reads a variable of live tests, or a key or token, is found by `tests/contract/test_live_registry.py`.
+is none and reads a variable of live tests, a key, or a home is found by `tests/contract/test_live_registry.py`.
 A plugin's live tests are in its own distribution. `tests/real/test_live_dry.py` plays every entry against a scripted model as part of
 `make test`, so that its code is known to run. After that: `make guarantees`.
 

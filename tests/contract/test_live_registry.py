@@ -117,6 +117,8 @@ UNREGISTERED = {
     "a read by a name": "KEY = 'MOON_API_KEY'\ndef test_it(): os.environ[KEY]\n",
     "a question for a key": "def test_it(): assert 'MOON_TOKEN' in os.environ\n",
     "another way to read": "def test_it(): os.getenv('MOON_SECRET')\n",
+    "a login in the person's home": "from pathlib import Path\ndef test_it(): (Path.home() / '.moon' / 'auth.json').read_text()\n",
+    "a home by another way": "def test_it(): open(os.path.expanduser('~/.moon/auth.json'))\n",
     "a helper that reads": "def key(): return os.environ['MOON_API_KEY']\n",
 }
 
