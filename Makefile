@@ -89,6 +89,7 @@ guarantees: $(STAMP)
 	$(BIN)/python -m jamcore.testing.engines --write
 	$(BIN)/python -m jamcore.testing.hooks_page
 	$(BIN)/python -m jamcore.testing.capabilities_page
+	$(BIN)/python -m jamcore.testing.scenario.page
 
 install: $(STAMP)
 

@@ -351,10 +351,10 @@ async def place_toolchain(app: Path, provider: str, *, tables: Mapping[str, Tabl
     await to_thread.run_sync(_link, app, provider, spec, source)
 
 
-def probe_provider(provider: str) -> str | None:
-    """Answer a need: ``None`` when the plugin is installed and its pinned program can be had, else why not."""
+def probe_provider(provider: str, tables: Mapping[str, Table] = NO_TABLES) -> str | None:
+    """Answer a need: ``None`` when the plugin is installed, or of a table, and its pinned program can be had, else why not."""
     try:
-        installed_toolchain(anyio.run(_pinned, provider))
+        installed_toolchain(anyio.run(_pinned, provider, tables))
     except ToolchainUnavailableError as error:
         return str(error)
     return None

@@ -8,12 +8,13 @@ from what the model server recorded, never from what Jam says (CONT-1, CONT-11).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jamcore.testing.servers.history import AssistantText, Item, ToolCall, ToolOutput, UserText, conversation
-from jamcore.testing.servers.responses import Call, Hold, Match, RecordedRequest, Rule, Text
+from jamcore.testing.servers.history import AssistantText, Item, ToolCall, ToolOutput, UserText, canonical_arguments
+from jamcore.testing.servers.ledger import RecordedRequest
+from jamcore.testing.servers.script import Call, Hold, Match, Rule, Text
 
 Place = Literal[
     "nowhere", "request-1", "delta-1", "delta-2", "tool-call", "request-2", "delta-3", "delta-4", "last-delta", "item-done"
@@ -21,13 +22,21 @@ Place = Literal[
 """Where the model stands still: at the first request before anything is said, after a delta (the first answer has two, the second three),
 after the tool call, at the second request, or when the last item is whole and only the end of the answer is missing."""
 
+Shell = Callable[[str, str], Call]
+"""The model's call by which a provider's shell runs a command: the call's id, and the command."""
+
 LOG = "log.txt"
 """The file in the session's work tree to which every command appends its token: run twice, it is there twice."""
 
 
+def exec_command(call_id: str, command: str) -> Call:
+    """The shell that is meant where none is named."""
+    return Call(name="exec_command", arguments={"cmd": command}, call_id=call_id)
+
+
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One turn. ``said`` must not be part of another exchange's text."""
+    """One turn. ``said`` must not be part of another exchange's text; ``shell`` is how the provider's model runs a command."""
 
     said: str
     call_id: str
@@ -35,9 +44,10 @@ class Exchange:
     first: tuple[str, str]
     second: tuple[str, str, str]
     holds: Place = "nowhere"
+    shell: Shell = exec_command
 
     @classmethod
-    def make(cls, name: str, token: str, holds: Place = "nowhere") -> Exchange:
+    def make(cls, name: str, token: str, holds: Place = "nowhere", shell: Shell = exec_command) -> Exchange:
         """Make an exchange whose parts all carry ``token``."""
         return cls(
             said=f"Please do {name}. {token}",
@@ -46,6 +56,7 @@ class Exchange:
             first=(f"I will do {name}: ", f"now. {token}"),
             second=(f"Done with {name}, ", "it is in the log. ", f"({token})"),
             holds=holds,
+            shell=shell,
         )
 
     @property
@@ -60,11 +71,10 @@ class Exchange:
 
     def rules(self) -> tuple[Rule, ...]:
         """Return the model's side. An exchange that comes later must stand earlier in the script."""
-        arguments = {"cmd": self.command}
         begin = (Hold(gate=self.gate),) if self.holds == "request-1" else ()
         text = Text(deltas=self.first, hold=self._hold({"delta-1": 1, "delta-2": 2}))
         call = (
-            Call(name="exec_command", arguments=dict(arguments), call_id=self.call_id),
+            self.shell(self.call_id, self.command),
             *((Hold(gate=self.gate),) if self.holds == "tool-call" else ()),
         )
         again = (Hold(gate=self.gate),) if self.holds == "request-2" else ()
@@ -83,17 +93,17 @@ class Exchange:
 
     def until_output(self) -> tuple[Item, ...]:
         """Return what the model has been told by the time it is asked for the second time."""
-        arguments = f'{{"cmd":"{self.command}"}}'
+        call = self.shell(self.call_id, self.command)
         return (
             UserText(self.said),
             AssistantText("".join(self.first)),
-            ToolCall("exec_command", arguments, self.call_id),
+            ToolCall(call.name, canonical_arguments(call.encoded), self.call_id),
             ToolOutput(self.call_id, self.token),
         )
 
     def requests(self, recorded: Iterable[RecordedRequest]) -> tuple[RecordedRequest, ...]:
         """Return the model requests of this exchange: those whose last text of a person is its own."""
-        return tuple(request for request in recorded if self._is_last(conversation(request.body)))
+        return tuple(request for request in recorded if self._is_last(request.conversation))
 
     def acknowledged(self, recorded: Iterable[RecordedRequest]) -> tuple[Item, ...]:
         """Return what the provider itself has told the model of this exchange, so that no resume may forget it."""
@@ -137,12 +147,12 @@ def said_in(request: RecordedRequest, tokens: Iterable[str]) -> tuple[Item, ...]
     A command's output also carries its wall time and the like; an output without a known token stays whole, and so differs.
     """
     known = tuple(tokens)
-    return tuple(_reduced(item, known) for item in conversation(request.body))
+    return tuple(_reduced(item, known) for item in request.conversation)
 
 
 def has_output(request: RecordedRequest, call_id: str) -> bool:
     """Whether a request tells the model what a command gave back."""
-    return any(isinstance(item, ToolOutput) and item.call_id == call_id for item in conversation(request.body))
+    return any(isinstance(item, ToolOutput) and item.call_id == call_id for item in request.conversation)
 
 
 def repeated(items: Iterable[Item]) -> tuple[Item, ...]:

@@ -148,7 +148,7 @@ def _input_item(entry: Mapping[str, object]) -> Item | None:
         case "message":
             return _by_role(entry.get("role"), _text(entry.get("content")))
         case "function_call":
-            return ToolCall(str(entry.get("name", "")), _canonical(str(entry.get("arguments", ""))), call_id)
+            return ToolCall(str(entry.get("name", "")), canonical_arguments(str(entry.get("arguments", ""))), call_id)
         case "custom_tool_call":
             return ToolCall(str(entry.get("name", "")), str(entry.get("input", "")), call_id)
         case "function_call_output" | "custom_tool_call_output":
@@ -192,7 +192,7 @@ def _tool_call(call: Mapping[str, object]) -> Item:
         return ToolCall(str(custom.get("name", "")), str(custom.get("input", "")), call_id)
     function = call.get("function")
     named = function if isinstance(function, Mapping) else {}
-    return ToolCall(str(named.get("name", "")), _canonical(str(named.get("arguments", ""))), call_id)
+    return ToolCall(str(named.get("name", "")), canonical_arguments(str(named.get("arguments", ""))), call_id)
 
 
 def _by_role(role: object, text: str) -> Item | None:
@@ -218,7 +218,8 @@ def _text(content: object) -> str:
     return _json(content)
 
 
-def _canonical(text: str) -> str:
+def canonical_arguments(text: str) -> str:
+    """Return a call's arguments as :class:`ToolCall` has them: canonical JSON where they are JSON, else the text itself."""
     try:
         return _json(json.loads(text))
     except ValueError:

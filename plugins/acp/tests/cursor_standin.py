@@ -1,18 +1,24 @@
-"""A stand-in for Cursor's agent, written from the public facts about it: started by test_cursor.py, never by pytest.
+"""A stand-in for Cursor's agent, written from the public facts about it: started by tests, never by pytest.
 
 It keeps a session in ``$CURSOR_CONFIG_DIR/acp-sessions/<id>/store.db`` and sends the whole conversation to its endpoint in each turn, so
-that a test sees what it remembers. What it does in a turn is in the text: ``write NAME`` asks for permission and writes a file, ``ask``
-asks its own question, ``wait`` never ends by itself.
+that a test sees what it remembers. What it does in a turn is what its model says: it runs a command after it asked for permission. Some
+texts make it do something by itself: ``write NAME`` asks for permission and writes a file, ``ask`` asks its own question, ``wait`` never
+ends by itself.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
+import subprocess
 import sys
+import threading
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 from uuid import uuid4
 
@@ -27,11 +33,42 @@ OPTIONS = [
 ]
 MODES = [{"id": "mode", "name": "Mode", "category": "mode", "type": "select", "currentValue": "ask", "options": []}]
 
-waiting: dict[str, Any] = {}
+writing = threading.Lock()
+answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
+"""What the client says to this agent's own requests: one is under way at a time."""
+turns: dict[str, Turn] = {}
+"""The turn that runs in each session."""
+
+
+class CancelledError(Exception):
+    """The turn was ended by its client."""
+
+
+class Turn:
+    """One turn: it works in a thread of its own, so that it can be cancelled."""
+
+    def __init__(self, asked: dict[str, Any]) -> None:
+        self.asked = asked
+        self.cancelled = threading.Event()
+        self.command: subprocess.Popen[str] | None = None
+
+    def cancel(self) -> None:
+        """End it: what waits stops waiting, what runs ends, and its client is told so."""
+        self.cancelled.set()
+        answers.put({"result": {"outcome": {"outcome": "cancelled"}}})
+        if self.command is not None:
+            os.killpg(self.command.pid, signal.SIGKILL)
+        send({"id": self.asked["id"], "result": {"stopReason": "cancelled"}})
+
+    def check(self) -> None:
+        """Go no further with a turn that was ended."""
+        if self.cancelled.is_set():
+            raise CancelledError
 
 
 def send(message: dict[str, Any]) -> None:
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+    with writing:
+        print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
 def tell(session: str, kind: str, /, **more: Any) -> None:
@@ -44,8 +81,8 @@ def say(session: str, kind: str, words: str) -> None:
 
 def ask(method: str, **params: Any) -> dict[str, Any]:
     send({"id": f"q-{method}", "method": method, "params": params})
-    answer = json.loads(sys.stdin.readline())
-    found: dict[str, Any] = answer.get("result", answer.get("error"))
+    answer = answers.get()
+    found: dict[str, Any] = answer["result"] if "result" in answer else answer["error"]
     return found
 
 
@@ -73,40 +110,121 @@ def new(cwd: str) -> str:
     return session
 
 
-def model(session: str) -> str:
-    """Ask the endpoint with everything that was said."""
-    messages = [{"role": role, "content": words} for role, words in told_before(session)]
-    body = json.dumps({"model": "stand-in", "messages": messages}).encode()
+def messages(session: str) -> Iterator[dict[str, Any]]:
+    """Yield everything that was said as the endpoint wants it; a call that never got an output gets one that says so."""
+    said = told_before(session)
+    done = {json.loads(words)["id"] for role, words in said if role == "tool"}
+    for role, words in said:
+        if role in ("user", "assistant"):
+            yield {"role": role, "content": words}
+            continue
+        made = json.loads(words)
+        if role == "tool":
+            yield {"role": "tool", "tool_call_id": made["id"], "content": made["output"]}
+            continue
+        function = {"name": made["name"], "arguments": made["arguments"]}
+        yield {"role": "assistant", "tool_calls": [{"id": made["id"], "type": "function", "function": function}]}
+        if made["id"] not in done:
+            yield {"role": "tool", "tool_call_id": made["id"], "content": "interrupted"}
+
+
+def model(turn: Turn, session: str) -> tuple[str, dict[str, Any]]:
+    """Ask the endpoint with everything that was said, tell the answer as it comes, and return it with the call in it, if any."""
+    body = json.dumps({"model": "stand-in", "stream": True, "messages": list(messages(session))}).encode()
     headers = {"content-type": "application/json", "authorization": f"Bearer {KEY}"}
+    said, call = "", {"id": "", "name": "", "arguments": ""}
     with urllib.request.urlopen(urllib.request.Request(f"{ENDPOINT}/v1/chat/completions", body, headers)) as answer:
-        return str(json.load(answer)["choices"][0]["message"]["content"])
+        for line in answer:
+            turn.check()
+            if not line.startswith(b"data: {"):
+                continue
+            choices: list[dict[str, Any]] = json.loads(line[6:])["choices"]
+            delta: dict[str, Any] = choices[0]["delta"] if choices else {}
+            if words := delta.get("content"):
+                said += words
+                say(session, "agent_message_chunk", words)
+            for piece in delta.get("tool_calls", []):
+                call["id"] += piece.get("id") or ""
+                call["name"] += piece["function"].get("name") or ""
+                call["arguments"] += piece["function"].get("arguments") or ""
+    return said, call
 
 
-def prompt(asked: dict[str, Any]) -> None:
-    session, words = asked["params"]["sessionId"], asked["params"]["prompt"][0]["text"]
+def run(turn: Turn, session: str, call: dict[str, Any]) -> str:
+    """Run a command of the model's, if it is allowed, and return what it is told of it."""
+    command = json.loads(call["arguments"])["command"]
+    shown = {"toolCallId": call["id"], "title": command, "kind": "execute", "status": "pending", "rawInput": {"command": command}}
+    tell(session, "tool_call", **shown)
+    allowed = ask("session/request_permission", sessionId=session, toolCall=shown, options=OPTIONS)["outcome"].get("optionId")
+    turn.check()
+    output = "rejected"
+    if allowed == "allow-once":
+        turn.command = subprocess.Popen(
+            ("/bin/sh", "-c", command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=place(session),
+            process_group=0,
+        )
+        output = turn.command.communicate()[0]
+        turn.check()
+    content = [{"type": "content", "content": {"type": "text", "text": output}}]
+    status = "completed" if allowed == "allow-once" else "failed"
+    tell(session, "tool_call_update", toolCallId=call["id"], status=status, content=content)
+    return output
+
+
+def place(session: str) -> str:
+    found: str = json.loads((STORE / session / "meta.json").read_text())["cwd"]
+    return found
+
+
+def prompt(turn: Turn) -> None:
+    session, words = turn.asked["params"]["sessionId"], turn.asked["params"]["prompt"][0]["text"]
+    try:
+        work(turn, session, words)
+    except CancelledError:
+        return
+    finally:
+        turns.pop(session, None)
+    send({"id": turn.asked["id"], "result": {"stopReason": "end_turn"}})
+
+
+def work(turn: Turn, session: str, words: str) -> None:
     keep(session, "user", words)
     if words.startswith("wait"):
         say(session, "agent_message_chunk", "waiting")
-        waiting[session] = asked["id"]
-        return
+        turn.cancelled.wait()
     if words.startswith("write "):
-        call = {"toolCallId": "w", "title": "write", "kind": "edit", "status": "pending"}
-        path = str(Path(json.loads((STORE / session / "meta.json").read_text())["cwd"]) / words.split()[1])
-        diff = [{"type": "diff", "path": path, "oldText": None, "newText": "one\n"}]
-        tell(session, "tool_call", **call)
-        chosen = ask("session/request_permission", sessionId=session, toolCall={**call, "content": diff}, options=OPTIONS)
-        allowed = chosen["outcome"].get("optionId") == "allow-once"
-        if allowed:
-            Path(path).write_text("one\n")
-        tell(session, "tool_call_update", toolCallId="w", status="completed" if allowed else "failed", content=diff)
+        write(turn, session, words.split()[1])
     if words.startswith("ask"):
         question = {"id": "1", "prompt": "which?", "options": [{"id": "a", "label": "A"}]}
         answered = ask("cursor/ask_question", toolCallId="a", questions=[question])
         say(session, "agent_message_chunk", json.dumps(answered))
-    answer = model(session)
-    keep(session, "assistant", answer)
-    say(session, "agent_message_chunk", answer)
-    send({"id": asked["id"], "result": {"stopReason": "end_turn"}})
+    while True:
+        turn.check()
+        said, call = model(turn, session)
+        if said:
+            keep(session, "assistant", said)
+        if not call["id"]:
+            return
+        keep(session, "call", json.dumps(call))
+        keep(session, "tool", json.dumps({"id": call["id"], "output": run(turn, session, call)}))
+
+
+def write(turn: Turn, session: str, name: str) -> None:
+    """Write a file, if it is allowed."""
+    call = {"toolCallId": "w", "title": "write", "kind": "edit", "status": "pending"}
+    path = str(Path(place(session)) / name)
+    diff = [{"type": "diff", "path": path, "oldText": None, "newText": "one\n"}]
+    tell(session, "tool_call", **call)
+    chosen = ask("session/request_permission", sessionId=session, toolCall={**call, "content": diff}, options=OPTIONS)
+    turn.check()
+    allowed = chosen["outcome"].get("optionId") == "allow-once"
+    if allowed:
+        Path(path).write_text("one\n")
+    tell(session, "tool_call_update", toolCallId="w", status="completed" if allowed else "failed", content=diff)
 
 
 class RefusedError(Exception):
@@ -134,8 +252,10 @@ def load_session(params: dict[str, Any]) -> dict[str, Any]:
         raise RefusedError(-32000, LOGIN)
     if not (STORE / session / "store.db").exists():
         raise RefusedError(-32602, f"Session {session} not found")
+    (STORE / session / "meta.json").write_text(json.dumps({"schemaVersion": 1, "cwd": params["cwd"]}))
     for role, words in told_before(session):
-        say(session, "user_message_chunk" if role == "user" else "agent_message_chunk", words)
+        if role in ("user", "assistant"):
+            say(session, "user_message_chunk" if role == "user" else "agent_message_chunk", words)
     return {"configOptions": MODES}
 
 
@@ -167,12 +287,15 @@ def main() -> None:
         return
     for line in sys.stdin:
         asked = json.loads(line)
-        match asked["method"]:
+        match asked.get("method"):
+            case None:
+                answers.put(asked)
             case "session/prompt":
-                prompt(asked)
+                turn = turns[asked["params"]["sessionId"]] = Turn(asked)
+                threading.Thread(target=prompt, args=(turn,), daemon=True).start()
             case "session/cancel":
-                if (id_ := waiting.pop(asked["params"]["sessionId"], None)) is not None:
-                    send({"id": id_, "result": {"stopReason": "cancelled"}})
+                if asked["params"]["sessionId"] in turns:
+                    turns.pop(asked["params"]["sessionId"]).cancel()
             case method:
                 try:
                     send({"id": asked["id"], "result": ANSWERS[method](asked["params"])})

@@ -1,0 +1,93 @@
+"""What is peculiar to one provider in the scenario, as data, and where the rows of a workspace's plugins are."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+
+from pydantic import JsonValue
+
+from jamcore.testing.exchanges import Place, Shell
+from jamcore.testing.servers.server import ModelServer
+
+FILE = "scenario_rows.py"
+"""The file in a plugin's tests that holds its rows, as ``ROWS``."""
+PLACES: tuple[Place, ...] = (
+    "request-1",
+    "delta-1",
+    "delta-2",
+    "tool-call",
+    "request-2",
+    "delta-3",
+    "delta-4",
+    "last-delta",
+    "item-done",
+)
+"""Every boundary of a turn at which the model can stand still."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRow:
+    """One provider.
+
+    Attributes:
+        provider: Its name in the daemon.
+        title: What the page calls it.
+        server: The scripted server of the API that its program speaks.
+        shell: The model's call by which its shell runs a command.
+        model: A name of a model that the program takes, where one has to be named.
+        standin: What runs in the program's place, where the program cannot be had; empty: the pinned program itself.
+        tables: Providers by configuration that the daemon is told of: this one, where no plugin has its name.
+        shared: Whether several of its rooms can live on one host.
+        told_no: Whether the model is told of a denial; otherwise the turn ends there.
+        cut: What is left of a turn when the daemon is killed in it. ``told``: all that the program had told the model. ``said``: what the
+            person said, and as much of the rest as was written down in time. ``none``: no word of it, since the conversation is a
+            database, which is put back as it was captured.
+        moves: Whether a conversation can go on in another directory; otherwise one of another machine is refused, by name.
+    """
+
+    provider: str
+    title: str
+    server: type[ModelServer]
+    shell: Shell
+    model: str | None = None
+    standin: str = ""
+    tables: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict)
+    shared: bool = True
+    told_no: bool = True
+    cut: Literal["told", "said", "none"] = "told"
+    moves: bool = True
+
+    @property
+    def ran(self) -> str:
+        """What of it ran, in the words of the page."""
+        return "stand-in" if self.standin else "real program"
+
+
+def rows_of(root: Path) -> tuple[ProviderRow, ...]:
+    """Return the rows of all plugins of a workspace, in order of their names.
+
+    Raises:
+        LookupError: A plugin's tests have no rows, or two rows have one name.
+    """
+    rows: list[ProviderRow] = []
+    for tests in sorted(path.parent / "tests" for path in root.glob("plugins/*/pyproject.toml")):
+        rows += _load(tests / FILE)
+    names = [row.provider for row in rows]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        message = f"two rows: {', '.join(twice)}"
+        raise LookupError(message)
+    return tuple(sorted(rows, key=lambda row: row.provider))
+
+
+def _load(path: Path) -> tuple[ProviderRow, ...]:
+    spec = importlib.util.spec_from_file_location(f"jam_{path.parents[1].name}_scenario_rows", path)
+    if spec is None or spec.loader is None or not path.exists():
+        message = f"{path} does not exist: a plugin says there what is peculiar to it in the scenario"
+        raise LookupError(message)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return cast(tuple[ProviderRow, ...], module.ROWS)

@@ -1,0 +1,15 @@
+"""What is peculiar to Copilot in the scenario of all providers (:mod:`jamcore.testing.scenario`)."""
+
+from __future__ import annotations
+
+from jamcore.testing.scenario.rows import ProviderRow
+from jamcore.testing.servers.responses import ResponsesServer
+from jamcore.testing.servers.script import Call
+
+
+def shell(call_id: str, command: str) -> Call:
+    """Return the model's call of the shell."""
+    return Call(name="bash", arguments={"command": command, "description": "what it does"}, call_id=call_id)
+
+
+ROWS = (ProviderRow(provider="copilot", title="Copilot", server=ResponsesServer, shell=shell, model="mock-model", cut="said"),)

@@ -1,0 +1,33 @@
+"""Every provider of this workspace goes through the whole story in a real daemon and a real sandbox (docs/providers-scenario.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from jamcore.testing.crash import Lives
+from jamcore.testing.scenario.rows import ProviderRow, rows_of
+from jamcore.testing.scenario.story import STEPS, story
+from jamcore.testing.sources import workspace_root
+
+pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged, pytest.mark.slow, pytest.mark.timeout(300)]
+ROWS = rows_of(workspace_root(Path(__file__)))
+
+
+def needs(row: ProviderRow) -> pytest.MarkDecorator:
+    """Return what a row needs of the machine."""
+    return pytest.mark.needs("bubblewrap") if row.standin else pytest.mark.needs("bubblewrap", row.provider)
+
+
+@pytest.mark.guarantee("CAP-3", "PLAN-5", "CONT-1", "CONT-11", "PLUG-2", "PLUG-3", "WS-6", "WS-8")
+@pytest.mark.parametrize("row", [pytest.param(row, marks=needs(row), id=row.provider) for row in ROWS])
+async def test_the_story(row: ProviderRow, tmp_path: Path, lives: Lives) -> None:
+    """All steps in their order; each needs those before it."""
+    async with story(row, tmp_path, lives) as played:
+        for name, step in STEPS:
+            began = anyio.current_time()
+            print(f"{row.provider}: {name} …", end=" ", flush=True)  # which one it was, when one fails
+            await step(played)
+            print(f"{anyio.current_time() - began:.1f} s")
