@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +15,7 @@ from typing import NamedTuple
 import pytest
 from anyio import to_thread
 
-from jamcore.testing.live import LiveTest, registry
+from jamcore.testing.live import SWITCH, LiveTest, registry
 from jamcore.testing.live_dry import play, script
 from jamcore.testing.live_rooms import Words, look_around, try_to_reach
 from jamcore.testing.servers.apis import SERVERS
@@ -98,6 +100,23 @@ async def test_a_live_test_runs(entry: LiveTest, repository: Path, port: str) ->
         said = await to_thread.run_sync(lambda: play(entry, ROOT, model.base_url, **variables))
     assert re.search(r"^\d+ passed in", said, re.MULTILINE), said
     assert f"ran against a stand-in at {model.base_url}, which proves nothing of a real account; 0 skipped" in said
+
+
+@pytest.mark.guarantee("LIVE-1", "LIVE-2")
+@pytest.mark.parametrize("switches", [{SWITCH}, {entry.opt_in for entry in ENTRIES}], ids=["the machine's", "every test's own"])
+@pytest.mark.needs("provider:codex", "provider:claude_code", "provider:copilot", "provider:opencode")
+def test_one_switch_alone_runs_nothing(switches: set[str]) -> None:
+    """Every entry is collected by its name, every gate among them, and skipped for the switch that is not set."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JAM_LIVE_")}
+    argv = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", *(entry.nodeid for entry in ENTRIES))
+    done = subprocess.run(
+        argv, cwd=ROOT, env=environment | dict.fromkeys(switches, "1"), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    said = re.search(r"^live tests: 0 ran; (\d+) skipped, which prove nothing$", done.stdout, re.MULTILINE)
+    assert said is not None, done.stdout
+    assert int(said[1]) >= len(ENTRIES)
+    assert "passed" not in done.stdout
 
 
 @pytest.mark.guarantee("LIVE-1")
