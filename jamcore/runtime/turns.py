@@ -170,4 +170,13 @@ def kept_or_cut(turn: Turn, remembered: dict[str, TurnOutcome]) -> tuple[TurnSta
         return TurnState.CUT, "Jam did not see it reach the provider: look at the conversation before you say it again"
     if outcome is TurnOutcome.COMPLETED:
         return TurnState.COMPLETED, "kept: the provider had finished it"
-    return TurnState.CUT, "the provider ended in the middle of it; what it had done until then is in the conversation"
+    if outcome is None:
+        return (
+            TurnState.CUT,
+            "the provider ended in the middle of it and holds nothing of it: look at the files before you say it again",
+        )
+    # Programs show what they do before they write it down, and a resume knows what was written down alone.
+    return (
+        TurnState.CUT,
+        "the provider ended in the middle of it; its conversation has what it had written down, which may be less than this",
+    )

@@ -60,6 +60,17 @@ def test_a_turn_is_compared_by_the_providers_own_id() -> None:
 
 
 @pytest.mark.guarantee("CONT-11")
+def test_a_cut_turn_says_how_much_of_it_is_kept() -> None:
+    """A room shows what a program said that it did; what the program wrote down of that, and tells its model, may be less, or nothing."""
+    partly = kept_or_cut(turn(TurnState.RUNNING), {"u1": TurnOutcome.INTERRUPTED})
+    nothing = kept_or_cut(turn(TurnState.RUNNING), {})
+    assert partly is not None
+    assert nothing is not None
+    assert "may be less" in partly[1]
+    assert "holds nothing of it" in nothing[1]
+
+
+@pytest.mark.guarantee("CONT-11")
 def test_only_captured_is_safe() -> None:
     """No end mark of a provider leads to CAPTURED by itself: only a published generation does."""
     assert TurnState.CAPTURED not in STATE_OF_OUTCOME.values()
