@@ -12,14 +12,19 @@ import pytest
 from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.errors import JamError
 from jamcore.domain.events import ApprovalRequested, Message, Notice, TextDelta, TurnOutcome, TurnStarted, UsageReported
+from jamcore.domain.providers import ProviderGoneError
 from jamcore.testing.providers.case import Case, told
 from jamcore.testing.providers.claims import Claim, ProviderTests, asked_of
 from jamcore.testing.providers.turns import DONE
-from jamcore.testing.servers.history import AssistantText, UserText
-from jamcore.testing.servers.script import Match, Rule, say
+from jamcore.testing.servers.history import AssistantText, ToolCall, ToolOutput, UserText
+from jamcore.testing.servers.script import Hold, Match, Rule, Text, say
 
 LONG_AGO = 1_000_000_000
 """A time in 2001, in seconds: older than whatever a program keeps."""
+
+
+INTERRUPTED = ("interrupted", "aborted")
+"""What models read of a call whose output is not known."""
 
 
 @asked_of(Claim.CONTINUITY)
@@ -92,6 +97,35 @@ class ProviderPitfalls(ProviderTests):
                         await case.turn(runtime, identity, "second")
             assert len(model.requests) == asked
         assert case.captured() == []
+
+    @pytest.mark.guarantee("CONT-1", "CONT-11")
+    async def test_a_tool_whose_output_was_not_written_down_is_said_to_be_unknown(self, case: Case) -> None:
+        """Killed at the next word after a tool, the turn is cut, and its call has the output, or one that says that it was interrupted.
+
+        Programs show what they do up to a moment before they write it down. What was not is never passed over in silence.
+        """
+        look = case.provider.shell("c1", "echo tool-4411")
+        rules = (
+            *self.rules()[:1],
+            Rule(match=Match(last_user_contains="second", last_is_tool_output=False), answer=(look,), times=1),
+            Rule(match=Match(last_user_contains="second"), answer=(Text(deltas=("so ", "it"), hold=Hold(gate="never", after=1)),)),
+        )
+        async with case.server(*rules) as model:
+            async with case.opened(model) as runtime:
+                identity = await case.begin(runtime)
+                with pytest.raises(ProviderGoneError):
+                    await case.kill_at(TextDelta, runtime, identity, "second")
+            async with case.opened(model) as runtime:
+                again = await case.resume(runtime, identity)
+                await case.turn(runtime, identity, "third")
+            said = told(model)
+        assert [turn.outcome for turn in again.turns] == [TurnOutcome.INTERRUPTED]
+        calls = [item.call_id for item in said if isinstance(item, ToolCall)]
+        outputs = {item.call_id: item.output for item in said if isinstance(item, ToolOutput)}
+        assert calls in ([], ["c1"])
+        assert [*outputs] == calls
+        assert all(any(word in output for word in ("tool-4411", *INTERRUPTED)) for output in outputs.values()), outputs
+        assert [item.text for item in said if isinstance(item, UserText)] == ["second", "third"]
 
     @pytest.mark.guarantee("CONT-1")
     @asked_of(Claim.APPROVALS)
