@@ -104,8 +104,8 @@ class TestBadPrograms(ProviderBadPrograms):
             "a banner": ("send(b'oops\\n')", ProviderProtocolError),
         }
     )
-    version = "0.163.0"
     other_version = "0.164.0"
+    version_words = r"0\.163\.0, not 0\.164\.0"
     another = MappingProxyType({"thread": 'send({"id": asked["id"], "result": {"thread": {"id": "another"}}}); continue'})
     stray = (
         'told("turn/completed", turn={"id": "old", "status": "failed"});'

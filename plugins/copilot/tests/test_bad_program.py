@@ -137,8 +137,8 @@ class TestBadPrograms(ProviderBadPrograms):
             "a banner": ("raw(b'oops\\r\\n\\r\\n')", ProviderProtocolError),
         }
     )
-    version = VERSION
     other_version = "1.0.103"
+    version_words = rf"{VERSION}, not 1\.0\.103"
     another = MappingProxyType({"session": 'answer({"sessionId": "another"}); continue'})
     stray = (
         'told("session.idle", session="other"); told("assistant.message_delta", session="other", messageId="a", deltaContent="x");'
