@@ -93,6 +93,7 @@ from jamcore.engines.port import (
     LimitsResources,
     Reaches,
 )
+from jamcore.plugins.declared import DeclaredProvider, ResumableProvider
 from jamcore.plugins.failures import TurnFailure, failure_of_status, failure_of_words
 from jamcore.plugins.families import ProviderFamily
 from jamcore.plugins.framing import HeaderFraming, LineFraming
@@ -100,6 +101,7 @@ from jamcore.plugins.hookspecs import hookimpl
 from jamcore.plugins.instructions import surroundings
 from jamcore.plugins.jsonrpc import LineClient, RemoteError
 from jamcore.plugins.notices import KeptNotices
+from jamcore.plugins.program import ProgramRuntime, speaking
 from jamcore.plugins.questions import OpenQuestions, labelled
 from jamcore.plugins.reading import (
     EVENT_TEXT,
@@ -148,6 +150,7 @@ __all__ = [
     "CredentialReport",
     "CredentialSpec",
     "CredentialView",
+    "DeclaredProvider",
     "Engine",
     "EngineContext",
     "EngineFailedError",
@@ -193,6 +196,7 @@ __all__ = [
     "Preparation",
     "PreparedFile",
     "Presence",
+    "ProgramRuntime",
     "ProviderDescription",
     "ProviderEvent",
     "ProviderFamily",
@@ -209,6 +213,7 @@ __all__ = [
     "RefusalError",
     "RemoteError",
     "Resources",
+    "ResumableProvider",
     "RuntimeRequest",
     "SandboxGoneError",
     "SandboxSpec",
@@ -244,6 +249,7 @@ __all__ = [
     "reported_identity",
     "require_held",
     "shown",
+    "speaking",
     "surroundings",
     "text",
     "whole",

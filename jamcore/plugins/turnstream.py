@@ -6,8 +6,8 @@ other without end: a slow consumer slows the provider down, one that is gone hol
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Self
 
@@ -20,6 +20,11 @@ EARLY_EVENTS = 64
 """Events that wait for a turn's start; a real turn has one or two, and more are dropped."""
 EVENTS_AHEAD = 256
 """Events that wait for a slow consumer; then the provider's output is no longer read, and it stops when its pipe is full."""
+LEAVE_S = 15.0
+"""Leaving a running turn, all in all: less than the finalisation of a runtime."""
+
+Interrupt = Callable[[], Awaitable[None]]
+"""Ends a running turn at the provider, and returns when it has ended."""
 
 
 class TurnStream:
@@ -43,6 +48,7 @@ class TurnStream:
         self._send, self._receive = anyio.create_memory_object_stream[ProviderEvent](EVENTS_AHEAD)
         self._early: list[ProviderEvent] = []
         self._holds = 0
+        self._stopping = anyio.Lock()
         self._end: TurnEnded | None = None  # not in the stream: it must never wait for room
         self._end_given = False
         self._error: JamError | None = None
@@ -106,6 +112,33 @@ class TurnStream:
             self._send.close()
 
     # --------------------------------------------------------------------------------------------------- runtime's side
+
+    @asynccontextmanager
+    async def running(self, interrupt: Interrupt) -> AsyncIterator[Self]:
+        """Have the turn run for the length of the block: its consumer is there, and what still runs behind the block is interrupted.
+
+        A failure of that must not hide why the block was left; the stream ends with it.
+        """
+        try:
+            yield self
+        finally:
+            self.leave()
+            with anyio.CancelScope(shield=True), anyio.move_on_after(LEAVE_S):
+                try:
+                    await self.stop(interrupt)
+                except JamError as error:
+                    self.fail(error)
+
+    async def stop(self, interrupt: Interrupt) -> None:
+        """Interrupt the turn, once at a time, and hold its end mark back meanwhile. Does nothing once it is over.
+
+        Raises:
+            JamError: What ``interrupt`` raises.
+        """
+        async with self._stopping:
+            if not self.over.is_set():
+                with self.held_open():
+                    await interrupt()
 
     @contextmanager
     def held_open(self) -> Iterator[None]:

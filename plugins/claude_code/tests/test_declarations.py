@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 import pytest
 
 from jam_claude_code.config import RETRIES, TOOLS, arguments, environment
-from jam_claude_code.description import SHARED_SEATS, check_credentials, place_session
+from jam_claude_code.description import SHARED_SEATS
 from jam_claude_code.failures import classify
 from jam_claude_code.pins import PROGRAM_VERSION, RESUMES, TOOLCHAIN, VERSION
 from jam_claude_code.plugin import ClaudeCodePlugin
@@ -192,9 +192,9 @@ def test_the_contribution_is_the_same_for_every_cell(cell: Cell) -> None:
 @pytest.mark.guarantee("SHARE-5")
 def test_each_session_of_a_shared_host_has_a_process_of_its_own() -> None:
     """And a refusal with a reason when there are too many for its memory."""
-    seat = place_session(PlacementRequest(seats=SHARED_SEATS - 1))
+    seat = ClaudeCodePlugin().jam_place_session(PlacementRequest(seats=SHARED_SEATS - 1))
     assert (seat.accepted, seat.own_process) == (True, True)
-    full = place_session(PlacementRequest(seats=SHARED_SEATS))
+    full = ClaudeCodePlugin().jam_place_session(PlacementRequest(seats=SHARED_SEATS))
     assert not full.accepted
     assert full.reason
 
@@ -215,10 +215,11 @@ def test_what_is_captured_is_a_list(path: str, captured: bool) -> None:
     assert any(fnmatchcase(path, entry.pattern) for entry in CAPTURE.entries) is captured
 
 
-def test_readiness_is_about_the_key_alone() -> None:
+@pytest.mark.anyio
+async def test_readiness_is_about_the_key_alone() -> None:
     """A missing key is a reason and a hint with what to run; the plugin never sees its text."""
-    assert check_credentials(CredentialView(present=True, source="environment")).ready
-    missing = check_credentials(CredentialView(present=False, source=""))
+    assert (await ClaudeCodePlugin().jam_check_credentials(CredentialView(present=True, source="environment"))).ready
+    missing = await ClaudeCodePlugin().jam_check_credentials(CredentialView(present=False, source=""))
     assert not missing.ready
     assert "jam credential set anthropic" in missing.hint
     assert "ANTHROPIC_API_KEY" in missing.hint

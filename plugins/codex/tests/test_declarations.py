@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jam_codex.config import arguments, thread_settings, turn_settings
-from jam_codex.description import SHARED_SEATS, check_credentials, place_session
+from jam_codex.description import SHARED_SEATS
 from jam_codex.failures import classify
 from jam_codex.pins import RESUMES, TOOLCHAIN, VERSION
 from jam_codex.plugin import CodexPlugin
@@ -179,16 +179,17 @@ def test_the_contribution_is_the_same_for_every_cell(cell: Cell) -> None:
 
 def test_a_shared_process_takes_a_bounded_number_of_sessions() -> None:
     """One process for all, and a refusal with a reason when it is full."""
-    assert place_session(PlacementRequest(seats=SHARED_SEATS - 1)).accepted
-    full = place_session(PlacementRequest(seats=SHARED_SEATS))
+    assert CodexPlugin().jam_place_session(PlacementRequest(seats=SHARED_SEATS - 1)).accepted
+    full = CodexPlugin().jam_place_session(PlacementRequest(seats=SHARED_SEATS))
     assert not full.accepted
     assert full.reason
 
 
-def test_readiness_is_about_the_key_alone() -> None:
+@pytest.mark.anyio
+async def test_readiness_is_about_the_key_alone() -> None:
     """A missing key is a reason and a hint; the plugin never sees its text."""
-    assert check_credentials(CredentialView(present=True, source="environment")).ready
-    missing = check_credentials(CredentialView(present=False, source=""))
+    assert (await CodexPlugin().jam_check_credentials(CredentialView(present=True, source="environment"))).ready
+    missing = await CodexPlugin().jam_check_credentials(CredentialView(present=False, source=""))
     assert not missing.ready
     assert "OPENAI_API_KEY" in missing.hint
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jam_copilot.config import KEY, LEFT_OUT, arguments, session_settings
-from jam_copilot.description import SHARED_SEATS, check_credentials, place_session
+from jam_copilot.description import SHARED_SEATS
 from jam_copilot.failures import classify
 from jam_copilot.pins import PROGRAM, RESUMES, TOOLCHAIN, VERSION
 from jam_copilot.plugin import CopilotPlugin
@@ -179,16 +179,17 @@ def test_locks_databases_and_configuration_are_never_captured() -> None:
 
 def test_a_shared_process_takes_a_bounded_number_of_sessions() -> None:
     """One process for all, and a refusal with a reason when it is full."""
-    assert place_session(PlacementRequest(seats=SHARED_SEATS - 1)).accepted
-    full = place_session(PlacementRequest(seats=SHARED_SEATS))
+    assert CopilotPlugin().jam_place_session(PlacementRequest(seats=SHARED_SEATS - 1)).accepted
+    full = CopilotPlugin().jam_place_session(PlacementRequest(seats=SHARED_SEATS))
     assert not full.accepted
     assert full.reason
 
 
-def test_readiness_is_about_the_key_alone() -> None:
+@pytest.mark.anyio
+async def test_readiness_is_about_the_key_alone() -> None:
     """A missing key is a reason and a hint that says what a GitHub login is not good for; the plugin never sees its text."""
-    assert check_credentials(CredentialView(present=True, source="environment")).ready
-    missing = check_credentials(CredentialView(present=False, source=""))
+    assert (await CopilotPlugin().jam_check_credentials(CredentialView(present=True, source="environment"))).ready
+    missing = await CopilotPlugin().jam_check_credentials(CredentialView(present=False, source=""))
     assert not missing.ready
     assert "COPILOT_PROVIDER_API_KEY" in missing.hint
     assert "GitHub login cannot be used" in missing.hint

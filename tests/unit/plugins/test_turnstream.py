@@ -260,3 +260,72 @@ async def test_an_error_is_not_held(make_turn: MakeTurn) -> None:
         assert await anext(turn) == STARTED
         with pytest.raises(ProviderGoneError):
             await anext(turn)
+
+
+# -------------------------------------------------------------------------------------------------------- running and stopping
+
+
+async def test_a_turn_that_is_left_while_it_runs_is_interrupted(make_turn: MakeTurn) -> None:
+    """Its consumer may go at any moment, also by being cancelled; the provider is told, and is heard to its end mark."""
+    turn, interrupted = make_turn("t1"), []
+
+    async def interrupt() -> None:
+        await anyio.lowlevel.checkpoint()
+        await turn.finish(INTERRUPTED)
+        interrupted.append(turn)
+
+    with anyio.fail_after(LIMIT_S):
+        with anyio.CancelScope() as owner:
+            async with turn.running(interrupt) as events:
+                assert events is turn
+                owner.cancel()
+                await anyio.sleep_forever()
+    assert interrupted == [turn]
+
+
+async def test_a_turn_that_is_over_is_not_interrupted(make_turn: MakeTurn) -> None:
+    """Who heard the end mark leaves at once."""
+    turn = make_turn("t1")
+
+    async def interrupt() -> None:
+        raise AssertionError
+
+    async with turn.running(interrupt):
+        await turn.finish(COMPLETED)
+        assert await rest(turn) == [STARTED, COMPLETED]
+    await turn.stop(interrupt)
+
+
+async def test_why_a_turn_was_left_is_not_hidden_by_a_failed_interrupt(make_turn: MakeTurn) -> None:
+    """The error of the block passes; what failed behind it ends the stream."""
+    turn = make_turn("t1")
+
+    async def interrupt() -> None:
+        raise GONE
+
+    with pytest.raises(KeyError):
+        async with turn.running(interrupt):
+            raise KeyError
+    assert turn.over.is_set()
+    assert turn._error is GONE
+
+
+async def test_two_who_stop_a_turn_stop_it_once(make_turn: MakeTurn) -> None:
+    """A person interrupts a turn while its owner leaves it: the second waits for the first, and the end mark for both."""
+    turn, calls, go = make_turn("t1"), [], anyio.Event()
+    await turn.start()
+
+    async def interrupt() -> None:
+        calls.append(turn)
+        await turn.finish(INTERRUPTED)
+        await go.wait()
+        await turn.take(said("a command ended"))
+
+    with anyio.fail_after(LIMIT_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(turn.stop, interrupt)
+            tasks.start_soon(turn.stop, interrupt)
+            await anyio.wait_all_tasks_blocked()
+            go.set()
+    assert len(calls) == 1
+    assert await rest(turn) == [STARTED, said("a command ended"), INTERRUPTED]

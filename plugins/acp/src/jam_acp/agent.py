@@ -22,6 +22,7 @@ from jamcore.api import (
     RuntimeRequest,
     ThreadRequest,
     member,
+    speaking,
     text,
 )
 
@@ -157,28 +158,15 @@ class Agent:
             # It starts in a fixed guest directory; its session brings its own (SHARE-5).
             argv = tuple(places.fill(part) for part in self.profile.argv)
             process = await launcher.start(argv, cwd=request.start_directory, environment=environment)
-            try:
-                async with LineClient.over(
-                    process,
-                    provider=self.profile.name,
-                    notified=self._told,
-                    asked=self._asked,
-                    ended=self._ended,
-                    jsonrpc=True,
-                ) as self.client:
-                    try:
-                        await self._introduce()
-                        task_status.started()
-                        # Whoever runs a turn is cancelled together with this, and has to end the turn first.
-                        with anyio.CancelScope(shield=True):
-                            await self.leaving.wait()
-                    finally:
-                        with anyio.CancelScope(shield=True):
-                            # No signal: it would end the agent before its commands, which then belong to nobody.
-                            await self.client.finish(request.shutdown_s)
-            finally:
+            self.client = LineClient.over(
+                process, provider=self.profile.name, notified=self._told, asked=self._asked, ended=self._ended, jsonrpc=True
+            )
+            async with speaking(process, self.client, shutdown_s=request.shutdown_s):
+                await self._introduce()
+                task_status.started()
+                # Whoever runs a turn is cancelled together with this, and has to end the turn first.
                 with anyio.CancelScope(shield=True):
-                    await process.aclose()
+                    await self.leaving.wait()
         finally:
             self.gone.set()
 

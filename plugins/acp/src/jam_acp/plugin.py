@@ -12,37 +12,29 @@ from jam_acp.profiles.cursor import CURSOR
 from jam_acp.profiles.opencode import OPENCODE
 from jam_acp.state import accepts_version
 from jamcore.api import (
-    ActivationPlan,
-    CaptureList,
-    CredentialReport,
-    CredentialView,
+    DeclaredProvider,
     GuestLauncher,
-    PlacementAnswer,
-    PlacementRequest,
     PlanContext,
     PlanContribution,
     Preparation,
     PreparedFile,
     ProviderDescription,
     ProviderRuntime,
+    ResumableProvider,
     RuntimeRequest,
     hookimpl,
 )
 
 
-class AcpPlugin:
+class AcpPlugin(DeclaredProvider):
     """One agent of the Agent Client Protocol as a provider of Jam. Its conversations end with its process."""
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
 
     def __init__(self, profile: Profile) -> None:
-        self.profile = profile.model_copy(deep=True)  # two daemons of one process share nothing
-
-    @hookimpl
-    def jam_describe_provider(self) -> ProviderDescription:
-        """Say what the profile says."""
-        profile = self.profile
-        return ProviderDescription(
+        self.profile = profile = profile.model_copy(deep=True)  # two daemons of one process share nothing
+        self.seats = profile.seats
+        self.description = ProviderDescription(
             name=profile.name,
             title=profile.title,
             cells=CELLS[profile.cells],
@@ -74,27 +66,6 @@ class AcpPlugin:
         )
 
     @hookimpl
-    def jam_place_session(self, request: PlacementRequest) -> PlacementAnswer:
-        """Each session has a process of its own, also beside others (SHARE-5)."""
-        seats, title = self.profile.seats, self.profile.title
-        if request.seats < seats:
-            return PlacementAnswer(accepted=True, own_process=True)
-        return PlacementAnswer(accepted=False, own_process=True, reason=f"one host serves at most {seats} sessions of {title}")
-
-    @hookimpl
-    async def jam_check_credentials(self, view: CredentialView) -> CredentialReport:
-        """Ready when there is a key, or none is needed; whether it is a good one only the endpoint knows."""
-        credential = self.profile.credential
-        if credential is None or view.present:
-            return CredentialReport(ready=True)
-        return CredentialReport(
-            ready=False,
-            reason=f"there is no key for {self.profile.title}",
-            hint=f"Set {' or '.join(credential.environment_names)} in the daemon's environment, or run "
-            f"`jam credential set {credential.name}`. A login on this machine cannot be used: its file would lie in the sandbox.",
-        )
-
-    @hookimpl
     async def jam_open_runtime(
         self, request: RuntimeRequest, launcher: GuestLauncher
     ) -> AbstractAsyncContextManager[ProviderRuntime]:
@@ -102,19 +73,13 @@ class AcpPlugin:
         return open_acp(self.profile, request, launcher)
 
 
-class ResumableAcpPlugin(AcpPlugin):
+class ResumableAcpPlugin(AcpPlugin, ResumableProvider):
     """An agent whose sessions come back."""
 
-    @hookimpl
-    def jam_declare_capture(self) -> CaptureList:
-        """Return what the profile declares; a profile with continuity has it."""
-        assert self.profile.capture is not None
-        return self.profile.capture
-
-    @hookimpl
-    def jam_declare_activation(self) -> ActivationPlan:
-        """Return what the profile declares."""
-        return self.profile.activation
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile)
+        assert self.profile.capture is not None  # a profile with continuity has it
+        self.capture, self.activation = self.profile.capture, self.profile.activation
 
     @hookimpl
     def jam_accepts_version(self, captured: str, current: str) -> bool:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -25,6 +26,7 @@ from jamcore.api import (
     GuestLauncher,
     JamError,
     Notice,
+    ProgramRuntime,
     ProviderEvent,
     ProviderIdentity,
     ProviderRefusedError,
@@ -48,18 +50,17 @@ STOP_S = 10.0
 """Until a cancelled turn ends: 0.2 s when all is well."""
 AGAIN_S = 1.0
 """Then it is cancelled again: one that was sent before the agent had begun with the turn is passed over."""
-LEAVE_S = 15.0
-"""Leaving a running turn, all in all: less than the finalisation of a runtime."""
 REFUSED = -32601
 STRAY = "The agent went on by itself after the last turn; that is not shown here."
 
 _VERSION = re.compile(r"\d+\.\d+[0-9A-Za-z.+-]*")
 
 
-class AcpRuntime:
+class AcpRuntime(ProgramRuntime):
     """See :class:`jamcore.api.ProviderRuntime`. Made by :func:`jam_acp.opening.open_acp`, which owns its tasks."""
 
     def __init__(self, profile: Profile, request: RuntimeRequest, launcher: GuestLauncher, tasks: TaskGroup) -> None:
+        super().__init__(profile.name)
         self._profile = profile
         self._request = request
         self._launcher = launcher
@@ -68,19 +69,6 @@ class AcpRuntime:
         self._spare: Agent | None = None
         self._sessions: dict[str, Session] = {}
         self._replays: dict[Agent, Replay] = {}
-        self._version = ""
-        self._gone = anyio.Event()
-        self._why = ""
-
-    @property
-    def version(self) -> str:
-        """The version that the program in the guest reported of itself."""
-        return self._version
-
-    async def closed(self) -> str:
-        """See :class:`jamcore.api.ProviderRuntime`."""
-        await self._gone.wait()
-        return self._why
 
     async def begin(self) -> None:
         """Learn the program's version, from its own command or from the agent that will serve the first session.
@@ -90,18 +78,15 @@ class AcpRuntime:
             SandboxGoneError, ExecRefusedError, ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: It did not come up.
         """
         if self._profile.version_argv:
-            self._version = await self._printed_version()
+            version = await self._printed_version()
         else:
             agent = await self._start(ThreadRequest(cwd=self._request.start_directory))
-            self._version = agent.version
+            version = agent.version
             if self._profile.starts_for_thread:
                 await self._leave_agent(agent)
             else:
                 self._spare = agent
-        expected = self._request.expected_version
-        if expected not in (None, self._version):
-            detail = f"the program in the sandbox is {self._version or 'of no version that it says'}, not {expected}"
-            raise ProviderRefusedError(provider=self._profile.name, request="initialize", detail=detail)
+        self.require_version(version, self._request.expected_version, "initialize")
 
     async def close(self) -> None:
         """End every process."""
@@ -126,6 +111,11 @@ class AcpRuntime:
         if self._profile.resume is Resume.NONE:
             detail = f"{self._profile.title} cannot bring a session back, so its conversations end with its process"
             raise ProviderRefusedError(provider=self._profile.name, request=METHODS[Resume.LOAD], detail=detail)
+        if identity in self._sessions:
+            # Another process of it would be a second writer, and agents let both go on.
+            raise ProviderRefusedError(
+                provider=self._profile.name, request=METHODS[self._profile.resume], detail="it is loaded already"
+            )
         agent = await self._agent_for(request)
         replay = self._replays[agent] = Replay()
         try:
@@ -151,16 +141,14 @@ class AcpRuntime:
         turn = session.turn = Turn(turn_id(session.turns + 1, digest_of(text)))
         session.updates, session.busy, session.ran = Updates(), True, True
         try:
-            if session.stray:
-                session.stray = False
-                session.notices.keep(Notice(level="warning", text=STRAY))
-            await session.notices.show_in(turn)
-            self._tasks.start_soon(self._prompt_to_the_end, session, turn, text)
-            yield turn
+            async with turn.running(partial(self._stop, session, turn)):
+                if session.stray:
+                    session.stray = False
+                    session.notices.keep(Notice(level="warning", text=STRAY))
+                await session.notices.show_in(turn)
+                self._tasks.start_soon(self._prompt_to_the_end, session, turn, text)
+                yield turn
         finally:
-            turn.leave()
-            with anyio.CancelScope(shield=True), anyio.move_on_after(LEAVE_S):
-                await self._leave_turn(session, turn)
             session.turn = None
 
     async def interrupt(self, identity: ProviderIdentity) -> None:
@@ -170,18 +158,8 @@ class AcpRuntime:
             ProviderTimeoutError: The agent did not end the turn in time.
         """
         session = self._sessions.get(identity)
-        turn = session.turn if session is not None else None
-        if session is None or turn is None:
-            return
-        async with session.stopping:
-            turn.stopping.set()
-            with anyio.move_on_after(STOP_S):
-                while not turn.over.is_set():
-                    await session.agent.client.notify("session/cancel", {"sessionId": session.identity})
-                    with anyio.move_on_after(AGAIN_S):
-                        await turn.over.wait()
-            if not turn.over.is_set():
-                raise ProviderTimeoutError(provider=self._profile.name, request="session/cancel", limit_s=STOP_S)
+        if session is not None and (turn := session.turn) is not None:
+            await turn.stop(partial(self._stop, session, turn))
 
     async def answer(self, identity: ProviderIdentity, request: str, answer: ApprovalAnswer) -> None:
         """See :class:`jamcore.api.ProviderRuntime`."""
@@ -236,14 +214,15 @@ class AcpRuntime:
         for event in events:
             await turn.take(event)
 
-    async def _leave_turn(self, session: Session, turn: Turn) -> None:
-        """Interrupt what still runs. A failure here must not hide why the turn was left; the session then stays busy and says so."""
-        if turn.over.is_set():
-            return
-        try:
-            await self.interrupt(ProviderIdentity(session.identity))
-        except JamError as error:
-            turn.fail(error)
+    async def _stop(self, session: Session, turn: Turn) -> None:
+        turn.stopping.set()
+        with anyio.move_on_after(STOP_S):
+            while not turn.over.is_set():
+                await session.agent.client.notify("session/cancel", {"sessionId": session.identity})
+                with anyio.move_on_after(AGAIN_S):
+                    await turn.over.wait()
+        if not turn.over.is_set():
+            raise ProviderTimeoutError(provider=self._profile.name, request="session/cancel", limit_s=STOP_S)
 
     # ---------------------------------------------------------------------------------------------------------- processes
 
@@ -319,8 +298,7 @@ class AcpRuntime:
     async def ended(self, agent: Agent, error: JamError) -> None:
         """Learn that a process is of no use any more. What waits for its answers is told by the connection itself."""
         if not agent.leaving.is_set():
-            self._why = self._why or str(error)
-            self._gone.set()
+            self.end(error)
 
     async def _permission(self, session: Session | None, agent: Agent, params: Mapping[str, Any]) -> object:
         about, options = params.get("toolCall"), params.get("options")

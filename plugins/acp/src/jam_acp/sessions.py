@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import anyio
-
 from jam_acp.agent import Agent
 from jam_acp.places import Places
 from jam_acp.profile import Profile, Resume
@@ -45,7 +43,6 @@ class Session:
     busy: bool = False
     turn: Turn | None = None
     updates: Updates = field(default_factory=Updates)
-    stopping: anyio.Lock = field(default_factory=anyio.Lock)
     questions: OpenQuestions = field(default_factory=OpenQuestions)
     notices: KeptNotices = field(default_factory=KeptNotices)
     ran: bool = False

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-
-import anyio
+from contextlib import asynccontextmanager
 
 from jam_claude_code.config import arguments, environment
 from jam_claude_code.description import NAME
@@ -13,7 +11,7 @@ from jam_claude_code.frames import Frames
 from jam_claude_code.plan import temporary_directory, thread_directory
 from jam_claude_code.thread import Thread
 from jam_claude_code.transcript import clean
-from jamcore.api import GuestLauncher, GuestProcess, JamError, LineClient, RuntimeRequest, ThreadRequest
+from jamcore.api import GuestLauncher, LineClient, RuntimeRequest, ThreadRequest, speaking
 
 
 @asynccontextmanager
@@ -30,28 +28,10 @@ async def running(
     directory, temporary = thread_directory(runtime.state_root, identity), temporary_directory(runtime.home, identity)
     await clean(launcher, directory, temporary, identity, request.cwd)
     argv = arguments(runtime, request, identity, resume=resume)
-    async with AsyncExitStack() as stack:
-        process = await launcher.start(argv, cwd=request.cwd, environment=environment(runtime, identity))
-        stack.push_async_callback(_close, process)
-        client = LineClient.over(
-            process,
-            provider=NAME,
-            notified=thread.notified,
-            asked=thread.asked,
-            ended=thread.ended,
-            framing=Frames(),
-        )
-        await stack.enter_async_context(client)
-        try:
-            yield await thread.begin(client, process, resume=resume)
-        finally:
-            with anyio.CancelScope(shield=True):
-                # The end of its input alone lets the program finish what it does, which may take as long as a turn.
-                with suppress(JamError):
-                    await thread.interrupt()
-                await client.finish(runtime.shutdown_s)
-
-
-async def _close(process: GuestProcess) -> None:
-    with anyio.CancelScope(shield=True):
-        await process.aclose()
+    process = await launcher.start(argv, cwd=request.cwd, environment=environment(runtime, identity))
+    client = LineClient.over(
+        process, provider=NAME, notified=thread.notified, asked=thread.asked, ended=thread.ended, framing=Frames()
+    )
+    # The end of its input alone lets the program finish what it does, which may take as long as a turn.
+    async with speaking(process, client, shutdown_s=runtime.shutdown_s, last=thread.end_turn):
+        yield await thread.begin(client, process, resume=resume)

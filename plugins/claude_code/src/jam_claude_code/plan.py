@@ -6,7 +6,7 @@ each other, and whatever one of them leaves there decides how the others start.
 
 from __future__ import annotations
 
-from jamcore.api import PlanContext, PlanContribution, Preparation
+from jamcore.api import PlanContext, PlanContribution
 
 AGENT_IMAGE = "claude"
 THREADS = "threads"
@@ -27,11 +27,6 @@ def contribute(context: PlanContext) -> PlanContribution:
         guest_directories=(TEMPORARY,),
         endpoint_paths=ENDPOINT_PATHS,
     )
-
-
-def prepare() -> Preparation:
-    """Return the files that must lie in the state root before each start: none, for a thread's directory is cleaned when it is opened."""
-    return Preparation()
 
 
 def thread_directory(state_root: str, identity: str) -> str:

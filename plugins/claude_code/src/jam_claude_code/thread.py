@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import anyio
@@ -57,8 +58,6 @@ ENDED_S = 2.0
 """Until a program whose output has ended is gone."""
 STOP_S = 5.0
 """Until an interrupted turn ends: 0.01 s when all is well."""
-LEAVE_S = 15.0
-"""Leaving a running turn, all in all: less than the finalisation of a runtime."""
 STOP_AGAIN_S = 1.0
 WRITTEN_S = 5.0
 """Until a text is in the transcript: some 0.1 s after the model was asked."""
@@ -98,7 +97,6 @@ class Thread:
         self._translator: Translator | None = None
         self._client: LineClient | None = None
         self._process: GuestProcess | None = None
-        self._stopping = anyio.Lock()
         self._idle = anyio.Event()
         self._idle.set()
         self._news = anyio.Event()
@@ -139,12 +137,10 @@ class Thread:
         turn = self.turn = Turn(random_id(), look=self._look)
         self._translator = Translator(self._request.cwd, self._spent)
         try:
-            await self._say(turn, words)
-            yield turn
+            async with turn.running(partial(self._stop_or_kill, turn)):
+                await self._say(turn, words)
+                yield turn
         finally:
-            turn.leave()
-            with anyio.CancelScope(shield=True), anyio.move_on_after(LEAVE_S):
-                await self._leave(turn)
             self.turn = self._translator = None
 
     async def interrupt(self) -> None:
@@ -154,22 +150,13 @@ class Thread:
             ProviderTimeoutError: The program did not end the turn in time.
             ProviderGoneError, ProviderProtocolError: The connection ended first.
         """
-        turn = self.turn
-        if turn is None:
-            return
-        async with self._stopping:
-            if turn.over.is_set():
-                return
-            if not turn.sent:
-                await turn.finish(TurnEnded(outcome=TurnOutcome.INTERRUPTED))
-            with anyio.move_on_after(STOP_S):
-                while True:
-                    # Again and again: what runs may be something else, and what the program has not begun yet it cannot interrupt.
-                    await self._ask_to_interrupt()
-                    with anyio.move_on_after(STOP_AGAIN_S):
-                        await turn.over.wait()
-                        return
-            raise ProviderTimeoutError(provider=NAME, request=Ask.INTERRUPT.value, limit_s=STOP_S)
+        if (turn := self.turn) is not None:
+            await turn.stop(partial(self._stop, turn))
+
+    async def end_turn(self) -> None:
+        """End the running turn, if that is to be had: the program itself is about to be ended."""
+        with suppress(JamError):
+            await self.interrupt()
 
     def answer(self, request: str, answer: ApprovalAnswer) -> None:
         """Take Jam's answer to a question."""
@@ -212,14 +199,26 @@ class Thread:
         except JamError:
             return  # the turn's own stream tells what became of it
 
-    async def _leave(self, turn: Turn) -> None:
+    async def _stop(self, turn: Turn) -> None:
+        if not turn.sent:
+            await turn.finish(TurnEnded(outcome=TurnOutcome.INTERRUPTED))
+        with anyio.move_on_after(STOP_S):
+            while True:
+                # Again and again: what runs may be something else, and what the program has not begun yet it cannot interrupt.
+                await self._ask_to_interrupt()
+                with anyio.move_on_after(STOP_AGAIN_S):
+                    await turn.over.wait()
+                    return
+        raise ProviderTimeoutError(provider=NAME, request=Ask.INTERRUPT.value, limit_s=STOP_S)
+
+    async def _stop_or_kill(self, turn: Turn) -> None:
         """Interrupt what still runs. A program that does not listen is ended: what it still did would be nobody's turn."""
         try:
-            await self.interrupt()
-        except JamError as error:
-            turn.fail(error)
+            await self._stop(turn)
+        except JamError:
             if self._process is not None:
                 await self._process.kill_tree()
+            raise
 
     # --------------------------------------------------------------------------------------------------------- connection
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import anyio
-
 from jam_codex.config import arguments
 from jam_codex.description import NAME
 from jam_codex.plan import environment
 from jam_codex.runtime import CodexRuntime
-from jamcore.api import GuestLauncher, LineClient, ProviderRuntime, RuntimeRequest
+from jamcore.api import GuestLauncher, LineClient, ProviderRuntime, RuntimeRequest, speaking
 
 
 @asynccontextmanager
@@ -24,17 +22,9 @@ async def open_codex(request: RuntimeRequest, launcher: GuestLauncher) -> AsyncI
     """
     # It starts in a fixed guest directory; each thread brings its own (SHARE-5).
     process = await launcher.start(arguments(request), cwd=request.start_directory, environment=environment(request.state_root))
-    try:
-        runtime = CodexRuntime(isolated=request.isolated)
-        client = LineClient.over(process, provider=NAME, notified=runtime.notified, asked=runtime.asked, ended=runtime.ended)
-        async with client:
-            try:
-                await runtime.begin(client, request.expected_version)
-                yield runtime
-            finally:
-                # 0.04 s when all is well: Codex ends its commands and marks a running turn as aborted.
-                with anyio.CancelScope(shield=True):
-                    await client.finish(request.shutdown_s)
-    finally:
-        with anyio.CancelScope(shield=True):
-            await process.aclose()
+    runtime = CodexRuntime(isolated=request.isolated)
+    client = LineClient.over(process, provider=NAME, notified=runtime.notified, asked=runtime.asked, ended=runtime.ended)
+    # The end takes 0.04 s when all is well: Codex ends its commands and marks a running turn as aborted.
+    async with speaking(process, client, shutdown_s=request.shutdown_s):
+        await runtime.begin(client, request.expected_version)
+        yield runtime

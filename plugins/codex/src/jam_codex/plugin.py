@@ -1,41 +1,35 @@
-"""The plugin: each hook in one line, the answers in the modules beside it."""
+"""The plugin: what is declared beside it, and the hooks that do something, each in one line."""
 
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 from typing import ClassVar
 
-from jam_codex.description import DESCRIPTION, check_credentials, place_session
+from jam_codex.description import DESCRIPTION, NO_LOGIN, SHARED_SEATS
 from jam_codex.opening import open_codex
 from jam_codex.plan import contribute, prepare
 from jam_codex.state import ACTIVATION, CAPTURE, accepts_version
 from jamcore.api import (
-    ActivationPlan,
-    CaptureList,
-    CredentialReport,
-    CredentialView,
     GuestLauncher,
-    PlacementAnswer,
-    PlacementRequest,
     PlanContext,
     PlanContribution,
     Preparation,
-    ProviderDescription,
     ProviderRuntime,
+    ResumableProvider,
     RuntimeRequest,
     hookimpl,
 )
 
 
-class CodexPlugin:
+class CodexPlugin(ResumableProvider):
     """OpenAI Codex as a provider of Jam."""
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
-
-    @hookimpl
-    def jam_describe_provider(self) -> ProviderDescription:
-        """See :data:`jam_codex.description.DESCRIPTION`."""
-        return DESCRIPTION
+    description = DESCRIPTION
+    seats = SHARED_SEATS
+    no_login = NO_LOGIN
+    capture = CAPTURE
+    activation = ACTIVATION
 
     @hookimpl
     def jam_contribute_plan(self, context: PlanContext) -> PlanContribution:
@@ -48,29 +42,9 @@ class CodexPlugin:
         return prepare()
 
     @hookimpl
-    def jam_place_session(self, request: PlacementRequest) -> PlacementAnswer:
-        """See :func:`jam_codex.description.place_session`."""
-        return place_session(request)
-
-    @hookimpl
-    def jam_declare_capture(self) -> CaptureList:
-        """See :mod:`jam_codex.state`."""
-        return CAPTURE
-
-    @hookimpl
-    def jam_declare_activation(self) -> ActivationPlan:
-        """See :mod:`jam_codex.state`."""
-        return ACTIVATION
-
-    @hookimpl
     def jam_accepts_version(self, captured: str, current: str) -> bool:
         """See :func:`jam_codex.state.accepts_version`."""
         return accepts_version(captured, current)
-
-    @hookimpl
-    async def jam_check_credentials(self, view: CredentialView) -> CredentialReport:
-        """See :func:`jam_codex.description.check_credentials`."""
-        return check_credentials(view)
 
     @hookimpl
     async def jam_open_runtime(

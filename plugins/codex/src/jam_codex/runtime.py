@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio
@@ -22,13 +23,12 @@ from jamcore.api import (
     JamError,
     KeptNotices,
     LineClient,
+    ProgramRuntime,
     ProviderEvent,
-    ProviderGoneError,
     ProviderIdentity,
     ProviderRefusedError,
     ProviderTimeoutError,
     ProviderTurn,
-    RemoteError,
     ThreadRequest,
     ThreadState,
     identifier,
@@ -43,8 +43,6 @@ STOP_S = 5.0
 """Until an interrupted turn ends: 0.01 s when all is well."""
 QUIET_S = 2.0
 """Until the commands of an interrupted turn are gone and say so."""
-LEAVE_S = 15.0
-"""Leaving a running turn, all in all: less than the finalisation of a runtime."""
 PAGE = 100
 PAGES = 1_000
 """Turns of a thread that are listed: a hundred thousand."""
@@ -62,7 +60,6 @@ class _Thread:
     identity: str
     busy: bool = False
     turn: Turn | None = None
-    stopping: anyio.Lock = field(default_factory=anyio.Lock)
     notices: KeptNotices = field(default_factory=KeptNotices)
     questions: Questions | None = None
     """Where it asks before it acts; ``None``: it never does."""
@@ -72,30 +69,17 @@ def _thread(identity: str, request: ThreadRequest) -> _Thread:
     return _Thread(identity, questions=Questions() if request.approvals is ApprovalPolicy.ASK else None)
 
 
-class CodexRuntime:
+class CodexRuntime(ProgramRuntime):
     """See :class:`jamcore.api.ProviderRuntime`. Made by :func:`jam_codex.opening.open_codex`, which owns the connection."""
 
     def __init__(self, *, isolated: bool = True) -> None:
+        super().__init__(NAME)
         self._isolated = isolated
-        self._client: LineClient | None = None
-        self._version = ""
         self._threads: dict[str, _Thread] = {}
         self._notices = KeptNotices()
         """What was said of no thread, until the next turn of any."""
         self._opening = anyio.Lock()
         """One thread is opened or resumed at a time: of eight resumes at once, one in hundreds was never answered."""
-        self._gone = anyio.Event()
-        self._why = ""
-
-    @property
-    def version(self) -> str:
-        """The version that the running program reported of itself."""
-        return self._version
-
-    async def closed(self) -> str:
-        """See :class:`jamcore.api.ProviderRuntime`."""
-        await self._gone.wait()
-        return self._why
 
     async def begin(self, client: LineClient, expected_version: str | None) -> None:
         """Introduce Jam and learn the program's version.
@@ -104,11 +88,8 @@ class CodexRuntime:
             ProviderRefusedError: It is not the expected version, or it will not speak with Jam.
             ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: It did not come up.
         """
-        self._client = client
-        self._version = version_of(await self._ask(Ask.INITIALIZE, CLIENT))
-        if expected_version not in (None, self._version):
-            detail = f"the program in the sandbox is {self._version}, not {expected_version}"
-            raise ProviderRefusedError(provider=NAME, request=Ask.INITIALIZE.value, detail=detail)
+        self.connect(client)
+        self.require_version(version_of(await self._ask(Ask.INITIALIZE, CLIENT)), expected_version, Ask.INITIALIZE)
         await client.notify(INITIALIZED)
 
     # ------------------------------------------------------------------------------------------------------------ threads
@@ -163,14 +144,12 @@ class CodexRuntime:
         thread = self._idle_thread(identity)
         turn = thread.turn = Turn()
         try:
-            await self._start(thread, turn, text)
-            for notices in (self._notices, thread.notices):
-                await notices.show_in(turn)
-            yield turn
+            async with turn.running(partial(self._stop, thread, turn)):
+                await self._start(thread, turn, text)
+                for notices in (self._notices, thread.notices):
+                    await notices.show_in(turn)
+                yield turn
         finally:
-            turn.leave()
-            with anyio.CancelScope(shield=True), anyio.move_on_after(LEAVE_S):
-                await self._leave(thread, turn)
             thread.turn = None
 
     async def interrupt(self, identity: ProviderIdentity) -> None:
@@ -181,13 +160,8 @@ class CodexRuntime:
             ProviderRefusedError: Codex would not end the turn's background commands.
         """
         thread = self._threads.get(identity)
-        turn = thread.turn if thread is not None else None
-        if thread is None or turn is None:
-            return
-        async with thread.stopping:
-            if not turn.over.is_set():
-                with turn.held_open():
-                    await self._stop(thread, turn)
+        if thread is not None and (turn := thread.turn) is not None:
+            await turn.stop(partial(self._stop, thread, turn))
 
     async def answer(self, identity: ProviderIdentity, request: str, answer: ApprovalAnswer) -> None:
         """See :class:`jamcore.api.ProviderRuntime`."""
@@ -239,15 +213,6 @@ class CodexRuntime:
         except JamError:
             return  # the turn's own stream tells what became of it
 
-    async def _leave(self, thread: _Thread, turn: Turn) -> None:
-        """Interrupt what still runs. A failure here must not hide why the turn was left; the thread then stays busy and says so."""
-        if turn.over.is_set():
-            return
-        try:
-            await self.interrupt(ProviderIdentity(thread.identity))
-        except JamError as error:
-            turn.fail(error)
-
     # --------------------------------------------------------------------------------------------------------- connection
 
     async def notified(self, method: str, params: Mapping[str, Any]) -> None:
@@ -284,17 +249,7 @@ class CodexRuntime:
 
     async def ended(self, error: JamError) -> None:
         """End every running turn with the connection's error; all that came before it was passed on."""
-        self._why = str(error)
-        self._gone.set()
-        for thread in self._threads.values():
-            if thread.turn is not None:
-                thread.turn.fail(error)
+        self.end(error, *(thread.turn for thread in self._threads.values()))
 
     async def _ask(self, request: Ask, params: Mapping[str, Any], timeout_s: float = REQUEST_S) -> object:
-        if self._client is None:
-            raise ProviderGoneError(provider=NAME, detail="it has not been started")
-        try:
-            answer: object = await self._client.request(request.value, dict(params), timeout_s=timeout_s)
-        except RemoteError as error:
-            raise ProviderRefusedError(provider=NAME, request=request.value, detail=error.message) from error
-        return answer
+        return await self.ask(request, params, timeout_s)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import anyio
-
 from jam_copilot.config import arguments
 from jam_copilot.description import NAME
 from jam_copilot.plan import environment
 from jam_copilot.runtime import CopilotRuntime
 from jam_copilot.sweep import Guest
-from jamcore.api import GuestLauncher, HeaderFraming, LineClient, ProviderRuntime, RuntimeRequest
+from jamcore.api import GuestLauncher, HeaderFraming, LineClient, ProviderRuntime, RuntimeRequest, speaking
 
 MESSAGE_BYTES = 40 << 20
 """An event repeats what a person said, twice: a text of Jam's largest size is 8 MiB of it, and an answer may hold four events."""
@@ -31,26 +29,17 @@ async def open_copilot(request: RuntimeRequest, launcher: GuestLauncher) -> Asyn
     # It starts in a fixed guest directory; each session brings its own (SHARE-5).
     variables = environment(request.state_root, request.tools_root)
     process = await launcher.start(arguments(request), cwd=request.start_directory, environment=variables)
-    try:
-        runtime = CopilotRuntime(relay_url=request.relay_url, isolated=request.isolated, guest=guest)
-        client = LineClient.over(
-            process,
-            provider=NAME,
-            notified=runtime.notified,
-            asked=runtime.asked,
-            ended=runtime.ended,
-            jsonrpc=True,
-            framing=HeaderFraming(MESSAGE_BYTES),
-        )
-        async with client:
-            try:
-                await runtime.begin(client, request.expected_version)
-                yield runtime
-            finally:
-                # 0.4 s when all is well: Copilot ends its commands and notes the end in each session.
-                with anyio.CancelScope(shield=True):
-                    await runtime.end()
-                    await client.finish(request.shutdown_s)
-    finally:
-        with anyio.CancelScope(shield=True):
-            await process.aclose()
+    runtime = CopilotRuntime(relay_url=request.relay_url, isolated=request.isolated, guest=guest)
+    client = LineClient.over(
+        process,
+        provider=NAME,
+        notified=runtime.notified,
+        asked=runtime.asked,
+        ended=runtime.ended,
+        jsonrpc=True,
+        framing=HeaderFraming(MESSAGE_BYTES),
+    )
+    # The end takes 0.4 s when all is well: Copilot ends its commands and notes the end in each session.
+    async with speaking(process, client, shutdown_s=request.shutdown_s, last=runtime.clear):
+        await runtime.begin(client, request.expected_version)
+        yield runtime

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import anyio
@@ -34,8 +35,8 @@ from jamcore.api import (
     JamError,
     LineClient,
     Notice,
+    ProgramRuntime,
     ProviderEvent,
-    ProviderGoneError,
     ProviderIdentity,
     ProviderRefusedError,
     ProviderTimeoutError,
@@ -61,32 +62,17 @@ AGAIN_S = 0.5
 PAUSE_S = 0.02
 QUIET_S = 2.0
 """Until what it left running is ended."""
-LEAVE_S = 15.0
-"""Leaving a running turn, all in all: less than the finalisation of a runtime."""
 REFUSED = -32601
 IN_USE = "another program has this session open"
 
 
-class CopilotRuntime:
+class CopilotRuntime(ProgramRuntime):
     """See :class:`jamcore.api.ProviderRuntime`. Made by :func:`jam_copilot.opening.open_copilot`, which owns the connection."""
 
     def __init__(self, *, relay_url: str, isolated: bool, guest: Guest) -> None:
+        super().__init__(NAME)
         self._relay_url, self._isolated, self._guest = relay_url, isolated, guest
-        self._client: LineClient | None = None
-        self._version = ""
         self._threads: dict[str, Thread] = {}
-        self._gone = anyio.Event()
-        self._why = ""
-
-    @property
-    def version(self) -> str:
-        """The version that the running program reported of itself."""
-        return self._version
-
-    async def closed(self) -> str:
-        """See :class:`jamcore.api.ProviderRuntime`."""
-        await self._gone.wait()
-        return self._why
 
     async def begin(self, client: LineClient, expected_version: str | None) -> None:
         """Learn the program's version.
@@ -95,13 +81,10 @@ class CopilotRuntime:
             ProviderRefusedError: It is not the expected version, or it will not speak with Jam.
             ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: It did not come up.
         """
-        self._client = client
-        self._version = version_of(await self._ask(Ask.CONNECT, {}))
-        if expected_version not in (None, self._version):
-            detail = f"the program in the sandbox is {self._version}, not {expected_version}"
-            raise ProviderRefusedError(provider=NAME, request=Ask.CONNECT.value, detail=detail)
+        self.connect(client)
+        self.require_version(version_of(await self._ask(Ask.CONNECT, {})), expected_version, Ask.CONNECT)
 
-    async def end(self) -> None:
+    async def clear(self) -> None:
         """End what the sessions left running; the program itself would let what is detached live on."""
         with suppress(JamError), anyio.move_on_after(QUIET_S):
             for thread in self._threads.values():
@@ -175,12 +158,10 @@ class CopilotRuntime:
         thread = await self._idle_thread(identity)
         turn = thread.turn = Turn()
         try:
-            await self._start(thread, turn, text)
-            yield turn
+            async with turn.running(partial(self._stop, thread, turn)):
+                await self._start(thread, turn, text)
+                yield turn
         finally:
-            turn.leave()
-            with anyio.CancelScope(shield=True), anyio.move_on_after(LEAVE_S):
-                await self._leave(thread, turn)
             thread.turn = None
             thread.open.clear()
 
@@ -191,13 +172,8 @@ class CopilotRuntime:
             ProviderTimeoutError: Copilot did not end the turn in time.
         """
         thread = self._threads.get(identity)
-        turn = thread.turn if thread is not None else None
-        if thread is None or turn is None:
-            return
-        async with thread.stopping:
-            if not turn.over.is_set():
-                with turn.held_open():
-                    await self._stop(thread, turn)
+        if thread is not None and (turn := thread.turn) is not None:
+            await turn.stop(partial(self._stop, thread, turn))
 
     async def answer(self, identity: ProviderIdentity, request: str, answer: ApprovalAnswer) -> None:
         """See :class:`jamcore.api.ProviderRuntime`."""
@@ -290,15 +266,6 @@ class CopilotRuntime:
             await self._ask(Ask.CANCEL_TASK, {"sessionId": thread.identity, "id": task.id}, STOP_S)
         return tasks
 
-    async def _leave(self, thread: Thread, turn: Turn) -> None:
-        """Interrupt what still runs. A failure here must not hide why the turn was left; the thread then stays busy and says so."""
-        if turn.over.is_set():
-            return
-        try:
-            await self.interrupt(ProviderIdentity(thread.identity))
-        except JamError as error:
-            turn.fail(error)
-
     # --------------------------------------------------------------------------------------------------------- connection
 
     async def notified(self, method: str, params: Mapping[str, Any]) -> None:
@@ -362,17 +329,7 @@ class CopilotRuntime:
 
     async def ended(self, error: JamError) -> None:
         """End every running turn with the connection's error; all that came before it was passed on."""
-        self._why = str(error)
-        self._gone.set()
-        for thread in self._threads.values():
-            if thread.turn is not None:
-                thread.turn.fail(error)
+        self.end(error, *(thread.turn for thread in self._threads.values()))
 
     async def _ask(self, request: Ask, params: Mapping[str, object], timeout_s: float = REQUEST_S) -> object:
-        if self._client is None:
-            raise ProviderGoneError(provider=NAME, detail="it has not been started")
-        try:
-            answer: object = await self._client.request(request.value, dict(params), timeout_s=timeout_s)
-        except RemoteError as error:
-            raise ProviderRefusedError(provider=NAME, request=request.value, detail=error.message) from error
-        return answer
+        return await self.ask(request, params, timeout_s)

@@ -31,7 +31,6 @@ class Thread:
     calm: anyio.Event = field(default_factory=anyio.Event)
     """Set while the agent does nothing, neither in a turn of Jam's nor by itself."""
     turn: Turn | None = None
-    stopping: anyio.Lock = field(default_factory=anyio.Lock)
     notices: KeptNotices = field(default_factory=KeptNotices)
     open: set[str] = field(default_factory=set)
     """Questions that wait for an answer."""

@@ -1,0 +1,75 @@
+"""What every provider says of itself, from what it declares."""
+
+from __future__ import annotations
+
+import pytest
+
+from jamcore.domain.continuity import ActivationPlan, CaptureEntry, CaptureKind, CaptureList
+from jamcore.domain.providers import CredentialSpec, CredentialView, PlacementRequest
+from jamcore.plugins.declared import DeclaredProvider, ResumableProvider
+from jamcore.testing.doubles.providers import GOOD
+
+MISSING, THERE = CredentialView(present=False, source=""), CredentialView(present=True, source="environment")
+CREDENTIAL = CredentialSpec(
+    name="keyed", environment_names=("A_KEY", "B_KEY"), header="authorization", prefix="Bearer ", origin="https://model.example"
+)
+
+
+class Declared(DeclaredProvider):
+    """A provider with a key and two seats."""
+
+    description = GOOD.model_copy(update={"title": "Keyed", "credential": CREDENTIAL, "threads_share_process": False})
+    seats = 2
+
+
+class Shared(Declared):
+    """The same with one process for all."""
+
+    description = Declared.description.model_copy(update={"threads_share_process": True})
+    no_login = "Its login is no use."
+
+
+@pytest.mark.anyio
+async def test_without_a_key_a_person_is_told_what_to_do() -> None:
+    """Both ways to give one, by name, and why a login on this machine is none."""
+    report = await Declared().jam_check_credentials(MISSING)
+    assert not report.ready
+    assert report.reason == "there is no key for Keyed"
+    for words in ("jam credential set keyed", "A_KEY or B_KEY", "A login on this machine cannot be used"):
+        assert words in report.hint
+    assert (await Shared().jam_check_credentials(MISSING)).hint.endswith("Its login is no use.")
+
+
+@pytest.mark.anyio
+async def test_with_a_key_or_without_the_need_of_one_it_is_ready() -> None:
+    """Whether a key is a good one only the endpoint knows."""
+    assert (await Declared().jam_check_credentials(THERE)).ready
+    keyless = Declared()
+    keyless.description = Declared.description.model_copy(update={"credential": None})
+    assert (await keyless.jam_check_credentials(MISSING)).ready
+
+
+@pytest.mark.guarantee("SHARE-5")
+@pytest.mark.parametrize(("provider", "own"), [(Declared(), True), (Shared(), False)], ids=["process each", "one process"])
+def test_a_shared_host_has_so_many_seats(provider: DeclaredProvider, *, own: bool) -> None:
+    """One more is refused with a reason, in the process that it would have had."""
+    seat, full = (provider.jam_place_session(PlacementRequest(seats=taken)) for taken in (1, 2))
+    assert (seat.accepted, seat.own_process) == (True, own)
+    assert (full.accepted, full.own_process) == (False, own)
+    assert full.reason == "one host serves at most 2 sessions of Keyed"
+
+
+def test_only_what_comes_back_declares_what_to_capture() -> None:
+    """A provider without continuity has no hook that promises it."""
+    capture = CaptureList(
+        entries=(CaptureEntry(pattern="*.log", kind=CaptureKind.WHOLE),), conversation_patterns=("{identity}.log",)
+    )
+
+    class Resumable(Declared, ResumableProvider):
+        """One that comes back."""
+
+    Resumable.capture, Resumable.activation = capture, ActivationPlan()
+    assert Resumable().jam_declare_capture() is capture
+    assert Resumable().jam_declare_activation() == ActivationPlan()
+    assert Resumable().jam_describe_provider() is Declared.description
+    assert not hasattr(DeclaredProvider, "jam_declare_capture")
