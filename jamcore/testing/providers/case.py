@@ -70,7 +70,7 @@ class Case:
     def opened(self, model: ModelServer | str) -> AbstractAsyncContextManager[ProviderRuntime]:
         """Open the runtime over the pinned program, with a server or its address as the model."""
         url = model if isinstance(model, str) else model.base_url
-        return opened(self.hooks, self.guest, url, self.provider.tools, self.provider.toolchain.version)
+        return opened(self.hooks, self.guest, url, self.provider.tools, self.provider.version)
 
     @asynccontextmanager
     async def running(self, *rules: Rule) -> AsyncIterator[tuple[ModelServer, ProviderRuntime]]:

@@ -30,7 +30,7 @@ VARIABLE = "UNDER_TEST"
 
 async def main(provider: ProviderUnderTest, scratch: Path, *, loud: bool) -> None:
     """Run the turn; print its last event and the names as one line of JSON."""
-    hooks = await hooks_of(provider.name, provider.loud() if loud else provider.plugin())
+    hooks = await hooks_of(provider.name, (provider.loud or provider.plugin)() if loud else provider.plugin())
     asked: list[str] = []
     async with anyio.create_task_group() as tasks:
         await tasks.start(answer_names, asked)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from jamcore.domain.plan import TOOLS_ROOT
 from jamcore.domain.providers import ToolchainSpec
 from jamcore.testing.servers.script import Call
 from jamcore.testing.servers.server import ModelServer
@@ -21,8 +22,9 @@ class ProviderUnderTest:
         name: The provider's name, and that of the need (``pytest.mark.needs``) of its program.
         package: The package that holds the plugin; its distribution has the same name with hyphens.
         plugin: Makes the plugin.
-        loud: Makes the plugin with what keeps its program quiet undone: the control of the proof that it contacts nobody.
-        toolchain: The pinned program.
+        loud: Makes the plugin with what keeps its program quiet undone: the control of the proof that it contacts nobody. Without one the
+            program has nobody to contact.
+        toolchain: The pinned program; ``None``: the plugin brings it along.
         server: The scripted server of the API that the program speaks.
         model: A name of a model that the program takes.
         shell: Returns the model's call of the shell: its id, and the command.
@@ -39,13 +41,13 @@ class ProviderUnderTest:
     name: str
     package: str
     plugin: Callable[[], object]
-    loud: Callable[[], object]
-    toolchain: ToolchainSpec
+    toolchain: ToolchainSpec | None
     server: type[ModelServer]
     model: str
     shell: Callable[[str, str], Call]
     write: Callable[[str, Path, str, str], Call]
     unknown: str
+    loud: Callable[[], object] | None = None
     shown: Callable[[str, str], bool] = operator.eq
     keeps_empty_threads: bool = False
     keeps_directory: bool = False
@@ -65,7 +67,12 @@ class ProviderUnderTest:
         Raises:
             ToolchainUnavailableError: The pinned program cannot be had here.
         """
-        return pinned_toolchain(self.toolchain)
+        return Path(TOOLS_ROOT, self.name) if self.toolchain is None else pinned_toolchain(self.toolchain)
+
+    @property
+    def version(self) -> str | None:
+        """The version that the program must have, where it is pinned."""
+        return None if self.toolchain is None else self.toolchain.version
 
     def needs(self) -> dict[str, Callable[[], str | None]]:
         """Return the provider's need with what finds out whether it is met, for ``pytest_jam_needs``."""
@@ -73,7 +80,7 @@ class ProviderUnderTest:
 
     def missing(self) -> str | None:
         """Return why the pinned program cannot be had here, or ``None``."""
-        return missing(self.toolchain)
+        return None if self.toolchain is None else missing(self.toolchain)
 
 
 def missing(toolchain: ToolchainSpec) -> str | None:
