@@ -176,7 +176,7 @@ def test_a_turn_that_works_is_told_from_a_silent_one() -> None:
     updates = Updates()
     thought = said("agent_thought_chunk", "hm")
     assert updates.take(thought) == (Working(),)
-    updates.take(said("agent_message_chunk", "so"))
+    updates.flush()
     for told, expected in (
         (tool("pending", first=True, kind="edit", title="edit a"), Working()),
         (tool("in_progress"), Working(item="c")),
