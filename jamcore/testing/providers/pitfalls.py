@@ -41,7 +41,7 @@ class ProviderPitfalls(ProviderTests):
         """Return the rules of a model that has an answer of its own for each text."""
         return tuple(say(f"answer-{text}", match=Match(last_user_contains=text)) for text in ("third", "second", "first"))
 
-    @pytest.mark.guarantee("CONT-1", "CONT-12")
+    @pytest.mark.guarantee("CONT-1", "CONT-11")
     async def test_what_was_said_before_is_not_told_again(self, case: Case) -> None:
         """A room has each turn once: the turn after a resume has its own events alone, whatever the program repeats when it loads."""
         async with case.server(*self.rules()) as model:
