@@ -5,9 +5,12 @@ They are ordinary implementations of :class:`jamcore.plugins.hookspecs.ProviderS
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from jamcore.domain.continuity import ActivationPlan, CaptureList
 from jamcore.domain.providers import CredentialReport, CredentialView, PlacementAnswer, PlacementRequest, ProviderDescription
 from jamcore.plugins.hookspecs import hookimpl
+from jamcore.plugins.versions import may_resume
 
 
 class DeclaredProvider:
@@ -54,10 +57,14 @@ class ResumableProvider(DeclaredProvider):
     Attributes:
         capture: Which of its files make a conversation (CONT-3).
         activation: What must not lie beside a restored one (CONT-5).
+        resumes: Older versions whose state the pinned program was seen to resume exactly.
+        patches: Whether an older patch of the same release may be resumed without that; a vendor may change anything in one.
     """
 
     capture: CaptureList
     activation: ActivationPlan
+    resumes: Collection[str] = ()
+    patches: bool = False
 
     @hookimpl
     def jam_declare_capture(self) -> CaptureList:
@@ -68,3 +75,10 @@ class ResumableProvider(DeclaredProvider):
     def jam_declare_activation(self) -> ActivationPlan:
         """Return the plan."""
         return self.activation
+
+    @hookimpl
+    def jam_accepts_version(self, captured: str, current: str) -> bool:
+        """See :func:`jamcore.plugins.versions.may_resume`; a program that Jam does not place itself is its own pin."""
+        toolchain = self.description.toolchain
+        pinned = current if toolchain is None else toolchain.version
+        return may_resume(captured, current, pinned=pinned, seen=self.resumes, patches=self.patches)

@@ -9,11 +9,10 @@ import pytest
 
 from jam_acp.failures import classify, ended_with, failed_with, is_unknown_session
 from jam_acp.places import Places
-from jam_acp.plugin import AcpPlugin, CursorPlugin, OpenCodePlugin
+from jam_acp.plugin import AcpPlugin, CursorPlugin, OpenCodePlugin, ResumableAcpPlugin
 from jam_acp.profile import Profile
 from jam_acp.profiles.cursor import CURSOR
 from jam_acp.profiles.opencode import DATABASE, OPENCODE, SECURED, VERSION
-from jam_acp.state import accepts_version
 from jamcore.api import (
     DEDICATED_MANAGED_CELLS,
     FULL_CELLS,
@@ -90,17 +89,17 @@ def context_of(cell: Cell, abilities: frozenset[Ability]) -> PlanContext:
 @pytest.mark.guarantee("CONT-7")
 def test_which_version_may_resume_which(captured: str, current: str, *, accepted: bool) -> None:
     """The same, or an older patch of the same release; never something newer, never a guess."""
-    assert accepts_version(OPENCODE, captured, current) is accepted
+    assert ResumableAcpPlugin(OPENCODE).jam_accepts_version(captured, current) is accepted
 
 
 @pytest.mark.guarantee("CONT-7")
 def test_a_profile_may_accept_the_same_version_alone_and_what_was_measured() -> None:
     """Cursor's versions are dates: nothing follows from them. A measurement holds for the pinned program, not for any other."""
-    assert accepts_version(CURSOR, "2026.08.31", "2026.08.31")
-    assert not accepts_version(CURSOR, "2026.08.30", "2026.08.31")
+    assert ResumableAcpPlugin(CURSOR).jam_accepts_version("2026.08.31", "2026.08.31")
+    assert not ResumableAcpPlugin(CURSOR).jam_accepts_version("2026.08.30", "2026.08.31")
     measured = OPENCODE.model_copy(update={"resumes": ("1.17.0",)})
-    assert accepts_version(measured, "1.17.0", VERSION)
-    assert not accepts_version(measured, "1.17.0", "1.18.40")
+    assert ResumableAcpPlugin(measured).jam_accepts_version("1.17.0", VERSION)
+    assert not ResumableAcpPlugin(measured).jam_accepts_version("1.17.0", "1.18.40")
 
 
 # ---------------------------------------------------------------------------------------------------------------- OpenCode

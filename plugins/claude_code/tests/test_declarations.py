@@ -13,7 +13,7 @@ from jam_claude_code.failures import classify
 from jam_claude_code.pins import PROGRAM_VERSION, RESUMES, TOOLCHAIN, VERSION
 from jam_claude_code.plugin import ClaudeCodePlugin
 from jam_claude_code.protocol import is_identity
-from jam_claude_code.state import CAPTURE, accepts_version
+from jam_claude_code.state import CAPTURE
 from jamcore.api import (
     FULL_CELLS,
     ApprovalPolicy,
@@ -52,14 +52,14 @@ REQUEST = RuntimeRequest(
 @pytest.mark.guarantee("CONT-7")
 def test_which_version_may_resume_which(captured: str, current: str, accepted: bool) -> None:
     """The same, or what was measured. A neighbouring number says nothing: it may hold a program that is many releases apart."""
-    assert accepts_version(captured, current) is accepted
+    assert ClaudeCodePlugin().jam_accepts_version(captured, current) is accepted
 
 
 def test_measured_versions_are_accepted_by_the_pin_alone() -> None:
     """A measurement holds for the pinned program, not for any other."""
     for old in RESUMES - {VERSION}:
-        assert accepts_version(old, VERSION)
-        assert not accepts_version(old, "0.1.0")
+        assert ClaudeCodePlugin().jam_accepts_version(old, VERSION)
+        assert not ClaudeCodePlugin().jam_accepts_version(old, "0.1.0")
 
 
 FAILED: dict[str, tuple[dict[str, object], TurnFailure]] = {

@@ -13,7 +13,6 @@ from jam_codex.description import SHARED_SEATS
 from jam_codex.failures import classify
 from jam_codex.pins import RESUMES, TOOLCHAIN, VERSION
 from jam_codex.plugin import CodexPlugin
-from jam_codex.state import accepts_version
 from jamcore.api import (
     FULL_CELLS,
     Cell,
@@ -55,14 +54,14 @@ REQUEST = RuntimeRequest(
 @pytest.mark.guarantee("CONT-7")
 def test_which_version_may_resume_which(captured: str, current: str, accepted: bool) -> None:
     """The same, an older patch of the same release, or what was measured; never something newer, never a guess."""
-    assert accepts_version(captured, current) is accepted
+    assert CodexPlugin().jam_accepts_version(captured, current) is accepted
 
 
 def test_measured_versions_are_accepted_by_the_pin_alone() -> None:
     """A measurement holds for the pinned program, not for any other."""
     for old in RESUMES - {VERSION}:
-        assert accepts_version(old, VERSION)
-        assert not accepts_version(old, "0.1.0")
+        assert CodexPlugin().jam_accepts_version(old, VERSION)
+        assert not CodexPlugin().jam_accepts_version(old, "0.1.0")
 
 
 STATUS: dict[str, tuple[object, TurnFailure]] = {

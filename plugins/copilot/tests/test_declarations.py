@@ -9,7 +9,7 @@ from jam_copilot.description import SHARED_SEATS
 from jam_copilot.failures import classify
 from jam_copilot.pins import PROGRAM, RESUMES, TOOLCHAIN, VERSION
 from jam_copilot.plugin import CopilotPlugin
-from jam_copilot.state import ACTIVATION, CAPTURE, accepts_version
+from jam_copilot.state import ACTIVATION, CAPTURE
 from jamcore.api import (
     FULL_CELLS,
     Cell,
@@ -49,14 +49,14 @@ REQUEST = RuntimeRequest(
 @pytest.mark.guarantee("CONT-7")
 def test_which_version_may_resume_which(captured: str, current: str, accepted: bool) -> None:
     """The same, or what was measured; never a guess: a patch of Copilot changes what a resume does."""
-    assert accepts_version(captured, current) is accepted
+    assert CopilotPlugin().jam_accepts_version(captured, current) is accepted
 
 
 def test_measured_versions_are_accepted_by_the_pin_alone() -> None:
     """A measurement holds for the pinned program, not for any other."""
     for old in RESUMES - {VERSION}:
-        assert accepts_version(old, VERSION)
-        assert not accepts_version(old, "1.0.1")
+        assert CopilotPlugin().jam_accepts_version(old, VERSION)
+        assert not CopilotPlugin().jam_accepts_version(old, "1.0.1")
 
 
 ERRORS: dict[str, tuple[dict[str, object], TurnFailure]] = {

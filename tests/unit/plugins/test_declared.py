@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jamcore.domain.continuity import ActivationPlan, CaptureEntry, CaptureKind, CaptureList
-from jamcore.domain.providers import CredentialSpec, CredentialView, PlacementRequest
+from jamcore.domain.providers import CredentialSpec, CredentialView, PlacementRequest, ToolchainSpec
 from jamcore.plugins.declared import DeclaredProvider, ResumableProvider
 from jamcore.testing.doubles.providers import GOOD
 
@@ -13,6 +13,8 @@ MISSING, THERE = CredentialView(present=False, source=""), CredentialView(presen
 CREDENTIAL = CredentialSpec(
     name="keyed", environment_names=("A_KEY", "B_KEY"), header="authorization", prefix="Bearer ", origin="https://model.example"
 )
+
+TOOLCHAIN = ToolchainSpec(distribution="keyed", version="2.0.1", root="keyed", program="bin/keyed", executables=("bin/keyed",))
 
 
 class Declared(DeclaredProvider):
@@ -73,3 +75,29 @@ def test_only_what_comes_back_declares_what_to_capture() -> None:
     assert Resumable().jam_declare_activation() == ActivationPlan()
     assert Resumable().jam_describe_provider() is Declared.description
     assert not hasattr(DeclaredProvider, "jam_declare_capture")
+
+
+@pytest.mark.guarantee("CONT-7")
+def test_what_was_measured_holds_for_the_pinned_program() -> None:
+    """Patches count where the provider says so; a program that Jam does not place is its own pin."""
+
+    class Resumable(ResumableProvider):
+        """One that was measured."""
+
+        description = Declared.description.model_copy(update={"toolchain": TOOLCHAIN})
+        resumes = ("1.9.0",)
+
+    class Patched(Resumable):
+        """One whose patches change nothing."""
+
+        patches = True
+
+    class Unplaced(Resumable):
+        """One that is there already."""
+
+        description = Declared.description.model_copy(update={"toolchain": None})
+
+    asked = [("2.0.1", "2.0.1"), ("1.9.0", "2.0.1"), ("2.0.0", "2.0.1"), ("1.9.0", "2.0.2")]
+    assert [Resumable().jam_accepts_version(*each) for each in asked] == [True, True, False, False]
+    assert [Patched().jam_accepts_version(*each) for each in asked] == [True, True, True, False]
+    assert [Unplaced().jam_accepts_version(*each) for each in asked] == [True, True, False, True]

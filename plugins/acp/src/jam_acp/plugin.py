@@ -10,7 +10,6 @@ from jam_acp.places import Places
 from jam_acp.profile import CELLS, Profile
 from jam_acp.profiles.cursor import CURSOR
 from jam_acp.profiles.opencode import OPENCODE
-from jam_acp.state import accepts_version
 from jamcore.api import (
     DeclaredProvider,
     GuestLauncher,
@@ -80,11 +79,7 @@ class ResumableAcpPlugin(AcpPlugin, ResumableProvider):
         super().__init__(profile)
         assert self.profile.capture is not None  # a profile with continuity has it
         self.capture, self.activation = self.profile.capture, self.profile.activation
-
-    @hookimpl
-    def jam_accepts_version(self, captured: str, current: str) -> bool:
-        """See :func:`jam_acp.state.accepts_version`."""
-        return accepts_version(self.profile, captured, current)
+        self.resumes, self.patches = self.profile.resumes, self.profile.versions == "patch"
 
 
 class OpenCodePlugin(ResumableAcpPlugin):

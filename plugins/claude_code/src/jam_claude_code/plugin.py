@@ -6,9 +6,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import ClassVar
 
 from jam_claude_code.description import DESCRIPTION, NO_LOGIN, SHARED_SEATS
+from jam_claude_code.pins import RESUMES
 from jam_claude_code.plan import contribute
 from jam_claude_code.runtime import open_claude_code
-from jam_claude_code.state import ACTIVATION, CAPTURE, accepts_version
+from jam_claude_code.state import ACTIVATION, CAPTURE
 from jamcore.api import (
     GuestLauncher,
     PlanContext,
@@ -29,16 +30,12 @@ class ClaudeCodePlugin(ResumableProvider):
     no_login = NO_LOGIN
     capture = CAPTURE
     activation = ACTIVATION
+    resumes = RESUMES
 
     @hookimpl
     def jam_contribute_plan(self, context: PlanContext) -> PlanContribution:
         """See :func:`jam_claude_code.plan.contribute`."""
         return contribute(context)
-
-    @hookimpl
-    def jam_accepts_version(self, captured: str, current: str) -> bool:
-        """See :func:`jam_claude_code.state.accepts_version`."""
-        return accepts_version(captured, current)
 
     @hookimpl
     async def jam_open_runtime(

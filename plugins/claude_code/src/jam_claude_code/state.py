@@ -1,4 +1,4 @@
-"""Which of Claude Code's files make a conversation, and which version may read which (CONT-3, CONT-5, CONT-7).
+"""Which of Claude Code's files make a conversation (CONT-3, CONT-5).
 
 A transcript is the one file that a resume needs, and it only ever grows. Beside it lie the outputs that were too long for the conversation,
 which the model was told the names of, and what sub-agents said. Everything else in a configuration directory is rebuilt.
@@ -6,9 +6,8 @@ which the model was told the names of, and what sub-agents said. Everything else
 
 from __future__ import annotations
 
-from jam_claude_code.pins import RESUMES, VERSION
 from jam_claude_code.plan import TEMPORARY, THREADS
-from jamcore.api import ActivationPlan, CaptureEntry, CaptureKind, CaptureList, may_resume
+from jamcore.api import ActivationPlan, CaptureEntry, CaptureKind, CaptureList
 
 TRANSCRIPTS = f"{THREADS}/*/projects/*/*.jsonl"
 SUBAGENT_LOGS = f"{THREADS}/*/projects/*/*/subagents/**/*.jsonl"
@@ -45,12 +44,3 @@ ACTIVATION = ActivationPlan(
     ),
     check=(TRANSCRIPTS,),
 )
-
-
-def accepts_version(captured: str, current: str) -> bool:
-    """Whether distribution ``current`` may resume what ``captured`` wrote: the same one, or one that the pin was seen to resume.
-
-    Nothing follows from the numbers: the vendor's patches bring programs that are many releases apart. The resume itself is proven again
-    by the reported identity and by the transcript.
-    """
-    return may_resume(captured, current, pinned=VERSION, seen=RESUMES)

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from jam_codex.description import DESCRIPTION, NO_LOGIN, SHARED_SEATS
 from jam_codex.opening import open_codex
+from jam_codex.pins import RESUMES
 from jam_codex.plan import contribute, prepare
-from jam_codex.state import ACTIVATION, CAPTURE, accepts_version
+from jam_codex.state import ACTIVATION, CAPTURE
 from jamcore.api import (
     GuestLauncher,
     PlanContext,
@@ -30,6 +31,8 @@ class CodexPlugin(ResumableProvider):
     no_login = NO_LOGIN
     capture = CAPTURE
     activation = ACTIVATION
+    resumes = RESUMES
+    patches = True  # of one release: they changed nothing in a rollout so far
 
     @hookimpl
     def jam_contribute_plan(self, context: PlanContext) -> PlanContribution:
@@ -40,11 +43,6 @@ class CodexPlugin(ResumableProvider):
     def jam_prepare(self) -> Preparation:
         """See :func:`jam_codex.plan.prepare`."""
         return prepare()
-
-    @hookimpl
-    def jam_accepts_version(self, captured: str, current: str) -> bool:
-        """See :func:`jam_codex.state.accepts_version`."""
-        return accepts_version(captured, current)
 
     @hookimpl
     async def jam_open_runtime(

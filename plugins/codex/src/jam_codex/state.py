@@ -1,13 +1,12 @@
-"""Which of Codex's files make a conversation, and which version may read which (CONT-3, CONT-5, CONT-7).
+"""Which of Codex's files make a conversation (CONT-3, CONT-5).
 
 A rollout is the one file that a resume needs, and it only ever grows. Everything else under Codex's home is rebuilt or scratch.
 """
 
 from __future__ import annotations
 
-from jam_codex.pins import RESUMES, VERSION
 from jam_codex.plan import SQLITE_DIRECTORY
-from jamcore.api import ActivationPlan, CaptureEntry, CaptureKind, CaptureList, may_resume
+from jamcore.api import ActivationPlan, CaptureEntry, CaptureKind, CaptureList
 
 ROLLOUTS = "sessions/**/rollout-*.jsonl"
 ARCHIVED = "archived_sessions/**/rollout-*.jsonl"
@@ -39,11 +38,3 @@ ACTIVATION = ActivationPlan(
     ),
     check=(ROLLOUTS,),
 )
-
-
-def accepts_version(captured: str, current: str) -> bool:
-    """Whether Codex ``current`` may resume what ``captured`` wrote.
-
-    Patches of one release changed nothing in a rollout so far. The resume itself is proven again by the reported identity.
-    """
-    return may_resume(captured, current, pinned=VERSION, seen=RESUMES, patches=True)

@@ -9,7 +9,8 @@ PROTOCOL = 3
 """Of the program's JSON-RPC interface, as it says itself."""
 
 RESUMES: frozenset[str] = frozenset()
-"""Older versions whose conversations this pin was seen to resume exactly. Empty: Jam has used no older one."""
+"""Older versions whose conversations this pin was seen to resume exactly. Empty: Jam has used no older one. The vendor releases a patch
+most days and changes what a resume does in them, so an older patch would be a guess."""
 
 _UNPACKED = f"pkg/linux-x64/{VERSION}"
 PROGRAM = f"{_UNPACKED}/prebuilds/linux-x64/copilot-runtime"

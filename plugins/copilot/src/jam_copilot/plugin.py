@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from jam_copilot.description import DESCRIPTION, NO_LOGIN, SHARED_SEATS
 from jam_copilot.opening import open_copilot
+from jam_copilot.pins import RESUMES
 from jam_copilot.plan import contribute
-from jam_copilot.state import ACTIVATION, CAPTURE, accepts_version
+from jam_copilot.state import ACTIVATION, CAPTURE
 from jamcore.api import (
     GuestLauncher,
     PlanContext,
@@ -29,16 +30,12 @@ class CopilotPlugin(ResumableProvider):
     no_login = NO_LOGIN
     capture = CAPTURE
     activation = ACTIVATION
+    resumes = RESUMES
 
     @hookimpl
     def jam_contribute_plan(self, context: PlanContext) -> PlanContribution:
         """See :func:`jam_copilot.plan.contribute`."""
         return contribute(context)
-
-    @hookimpl
-    def jam_accepts_version(self, captured: str, current: str) -> bool:
-        """See :func:`jam_copilot.state.accepts_version`."""
-        return accepts_version(captured, current)
 
     @hookimpl
     async def jam_open_runtime(

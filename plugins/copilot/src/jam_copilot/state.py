@@ -1,13 +1,12 @@
-"""Which of Copilot's files make a conversation, and which version may read which (CONT-3, CONT-5, CONT-7).
+"""Which of Copilot's files make a conversation (CONT-3, CONT-5).
 
 The journal of events is the one file that a resume needs, and it only ever grows. Everything else is rebuilt, a lock, or scratch.
 """
 
 from __future__ import annotations
 
-from jam_copilot.pins import RESUMES, VERSION
 from jam_copilot.plan import SESSIONS
-from jamcore.api import ActivationPlan, CaptureEntry, CaptureKind, CaptureList, may_resume
+from jamcore.api import ActivationPlan, CaptureEntry, CaptureKind, CaptureList
 
 EVENTS = f"{SESSIONS}/*/events.jsonl"
 
@@ -34,12 +33,3 @@ ACTIVATION = ActivationPlan(
     ),
     check=(EVENTS,),
 )
-
-
-def accepts_version(captured: str, current: str) -> bool:
-    """Whether Copilot ``current`` may resume what ``captured`` wrote.
-
-    Yes for the same version and for what this pin was seen to resume. The vendor releases a patch most days and changes what a resume
-    does in them, so an older patch is a guess. The resume itself is proven again by the reported identity and turns.
-    """
-    return may_resume(captured, current, pinned=VERSION, seen=RESUMES)
