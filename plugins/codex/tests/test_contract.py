@@ -135,6 +135,7 @@ def test_items_are_read_by_fields_that_exist(definitions: Mapping[str, Schema]) 
         "imageView": {"id", "path"},
         "functionCallOutput": {"id", "name", "output"},
         "contextCompaction": {"id"},
+        **{kind: {"id"} for kind in events.UNTOLD},
     }
     assert set(events._ITEMS) | {"userMessage"} == set(read)
     for kind, fields in read.items():

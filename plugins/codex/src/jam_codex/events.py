@@ -38,7 +38,9 @@ from jamcore.api import (
 Params = Mapping[str, Any]
 Events = tuple[ProviderEvent, ...]
 
-CALLS = frozenset({"mcpToolCall", "dynamicToolCall", "webSearch"})
+UNTOLD = frozenset({"collabAgentToolCall", "imageGeneration", "sleep"})
+"""Items that take their time and have no event of their own."""
+CALLS = frozenset({"mcpToolCall", "dynamicToolCall", "webSearch", *UNTOLD})
 """Items that run for as long as they like, each to its own end."""
 
 _CHANGES: Mapping[str, Literal["add", "update", "delete"]] = {"add": "add", "update": "update", "delete": "delete"}
@@ -188,6 +190,10 @@ def _output_item(item: str, body: Params) -> Events:
     return (_call(item, identifier(body.get("name")), None, body.get("output"), ok=True),)
 
 
+def _untold(item: str, _body: Params) -> Events:
+    return (Working(item=item, over=True),)
+
+
 def _compaction(_item: str, _body: Params) -> Events:
     return (Notice(level="info", text="Codex replaced the older part of the conversation by a summary."),)
 
@@ -224,4 +230,5 @@ _ITEMS: Mapping[str, Callable[[str, Params], Events]] = {
     "imageView": _image,
     "functionCallOutput": _output_item,
     "contextCompaction": _compaction,
+    **dict.fromkeys(UNTOLD, _untold),
 }
