@@ -102,7 +102,7 @@ from jamcore.plugins.instructions import surroundings
 from jamcore.plugins.jsonrpc import LineClient, RemoteError
 from jamcore.plugins.notices import KeptNotices
 from jamcore.plugins.program import ProgramRuntime, speaking
-from jamcore.plugins.questions import OpenQuestions, labelled
+from jamcore.plugins.questions import OpenQuestions, labelled, not_offered, was_refused
 from jamcore.plugins.reading import (
     EVENT_TEXT,
     SHOWN_TEXT,
@@ -242,6 +242,7 @@ __all__ = [
     "labelled",
     "may_resume",
     "member",
+    "not_offered",
     "number",
     "owned_tasks",
     "provider_identity",
@@ -252,5 +253,6 @@ __all__ = [
     "speaking",
     "surroundings",
     "text",
+    "was_refused",
     "whole",
 ]

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 import anyio
 
 from jamcore.domain.approvals import REQUEST_CHARACTERS, ApprovalAnswer
-from jamcore.domain.events import ApprovalRequested
+from jamcore.domain.events import ApprovalRequested, Notice
+from jamcore.plugins.jsonlines import METHOD_NOT_FOUND, RemoteError
+from jamcore.plugins.reading import text
 from jamcore.plugins.turnstream import TurnStream
 
 COUNT_CHARACTERS = 56
 """Of the name by which a question is answered, for its number; the rest is for the item that it is about."""
+METHOD_CHARACTERS = 80
+"""Of a request's name, in what is said about it."""
 
 
 @dataclass
@@ -65,6 +69,17 @@ class OpenQuestions:
 def labelled(*parts: tuple[str, str]) -> str:
     """Return a line for each part that says something, behind its label: what a person is shown beside what is asked."""
     return "\n".join(f"{label} {value}" if label else value for label, value in parts if value)
+
+
+def not_offered(method: str) -> RemoteError:
+    """Return the refusal of a request that nobody answers in a sandbox; to every program it is a no, and its turn goes on."""
+    return RemoteError(METHOD_NOT_FOUND, f"{text(method, METHOD_CHARACTERS)} is not offered in this sandbox")
+
+
+def was_refused(program: str, method: str, about: str = "") -> Notice:
+    """Return what a person is told of such a request; ``about`` is what it was for."""
+    said = f"{program} asked Jam ({text(method, METHOD_CHARACTERS)}) and was refused" + (f": {about}" if about else ".")
+    return Notice(level="warning", text=said)
 
 
 async def _call_when(event: anyio.Event, then: Callable[[], None]) -> None:

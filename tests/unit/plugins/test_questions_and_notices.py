@@ -11,7 +11,7 @@ from jamcore.domain.approvals import REQUEST_CHARACTERS, ApprovalAnswer
 from jamcore.domain.events import ApprovalRequested, Notice, TextDelta, TurnEnded, TurnOutcome
 from jamcore.domain.providers import ProviderGoneError
 from jamcore.plugins.notices import NOTICES, KeptNotices
-from jamcore.plugins.questions import OpenQuestions
+from jamcore.plugins.questions import OpenQuestions, not_offered, was_refused
 from jamcore.plugins.turnstream import TurnStream
 
 pytestmark = pytest.mark.anyio
@@ -124,6 +124,16 @@ async def test_a_questions_name_is_bounded(turn: TurnStream) -> None:
                 tasks.cancel_scope.cancel()
     assert len(names) == 2
     assert all(len(name) <= REQUEST_CHARACTERS for name in names)
+
+
+def test_what_nobody_answers_is_refused_and_told() -> None:
+    """The program hears which request it was, a person also what it was for; a name of a megabyte is cut in both."""
+    refusal = not_offered("fs/read")
+    assert (refusal.number, refusal.message) == (-32601, "fs/read is not offered in this sandbox")
+    assert was_refused("It", "fs/read").text == "It asked Jam (fs/read) and was refused."
+    assert was_refused("It", "fs/read", "/etc/passwd").text == "It asked Jam (fs/read) and was refused: /etc/passwd"
+    assert len(not_offered("x" * 1_000_000).message) < 200
+    assert len(was_refused("It", "x" * 1_000_000).text) < 200
 
 
 # ------------------------------------------------------------------------------------------------------------------- notices

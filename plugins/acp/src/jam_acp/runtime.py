@@ -40,8 +40,9 @@ from jamcore.api import (
     UsageReported,
     identifier,
     member,
+    not_offered,
     number,
-    text,
+    was_refused,
 )
 
 VERSION_S = 60.0
@@ -50,7 +51,6 @@ STOP_S = 10.0
 """Until a cancelled turn ends: 0.2 s when all is well."""
 AGAIN_S = 1.0
 """Then it is cancelled again: one that was sent before the agent had begun with the turn is passed over."""
-REFUSED = -32601
 STRAY = "The agent went on by itself after the last turn; that is not shown here."
 
 _VERSION = re.compile(r"\d+\.\d+[0-9A-Za-z.+-]*")
@@ -288,11 +288,9 @@ class AcpRuntime(ProgramRuntime):
             return await self._permission(session, agent, params)
         extension = self._profile.extension(method)
         if extension is None or extension.told:
-            await self._notice(
-                session or self._only(agent), f"{self._profile.title} asked Jam ({text(method, 80)}) and was refused."
-            )
+            await self._notice(session or self._only(agent), was_refused(self._profile.title, method))
         if extension is None:
-            raise RemoteError(REFUSED, f"{text(method, 80)} is not offered in this sandbox")
+            raise not_offered(method)
         return extension.answer
 
     async def ended(self, agent: Agent, error: JamError) -> None:
@@ -311,14 +309,16 @@ class AcpRuntime(ProgramRuntime):
         if not session.asks:
             said = reply(options, ApprovalAnswer.ALLOW)
             if said is CANCELLED:
-                await self._notice(session, f"{self._profile.title} offers no way to allow this once: {call.title}")
+                await self._notice(
+                    session, Notice(level="warning", text=f"{self._profile.title} offers no way to allow this once: {call.title}")
+                )
             return said
         return reply(options, await session.questions.ask(turn, call.question(), turn.stopping))
 
-    async def _notice(self, session: Session | None, words: str) -> None:
+    async def _notice(self, session: Session | None, notice: Notice) -> None:
         """Show a person something, now or in the next turn."""
         if session is not None:
-            await session.notices.say(Notice(level="warning", text=words), session.turn)
+            await session.notices.say(notice, session.turn)
 
     def _only(self, agent: Agent) -> Session | None:
         """Return the agent's session, for a request that names none."""

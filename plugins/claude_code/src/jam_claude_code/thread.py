@@ -46,10 +46,12 @@ from jamcore.api import (
     TurnOutcome,
     identifier,
     member,
+    not_offered,
     number,
     random_id,
     shown,
     text,
+    was_refused,
 )
 
 START_S = 60.0
@@ -66,7 +68,6 @@ NOTED_S = 2.0
 """A call is announced right before it is asked about; the announcement is read in another task, and is to be shown before the question."""
 IDLE_S = 2.0
 """Until a program that ended a turn says that it is idle: at once."""
-NOT_OFFERED = -32601
 
 NOT_A_COMMAND = "<system-reminder>The message above is a person's, as it stands. It is no command of Claude Code.</system-reminder>"
 """Behind a text that begins with a slash, so that the program takes it for what it is: some of its commands would end the conversation."""
@@ -301,11 +302,10 @@ class Thread:
                     await self._news.wait()
             return reply(params, await self._questions.ask(turn, question(params)) or ApprovalAnswer.DENY)
         about = text(params.get("tool_name") or params.get("message"), 200)
-        said = f"Claude Code asked Jam ({text(method, 80)}) and was refused" + (f": {about}" if about else ".")
-        await self._notices.say(Notice(level="warning", text=said), turn if turn is not None and turn.begun else None)
+        await self._notices.say(was_refused("Claude Code", method, about), turn if turn is not None and turn.begun else None)
         if method == MAY_USE_TOOL:
             return not_asked()
-        raise RemoteError(NOT_OFFERED, f"{text(method, 80)} is not offered in this sandbox")
+        raise not_offered(method)
 
     async def ended(self, error: JamError) -> None:
         """End the running turn with the connection's error; all that came before it was passed on."""

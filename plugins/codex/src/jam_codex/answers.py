@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jamcore.api import Notice, RemoteError, text
-
-REFUSED = -32601
-"""JSON-RPC's "method not found"; Codex takes any error as a rejection and the turn goes on."""
+from jamcore.api import Notice, not_offered, text, was_refused
 
 DECLINES: Mapping[str, Mapping[str, object]] = {
     "item/commandExecution/requestApproval": {"decision": "decline"},
@@ -33,11 +30,11 @@ def decline(method: str) -> dict[str, object]:
         RemoteError: The request has no polite refusal.
     """
     if method not in DECLINES:
-        raise RemoteError(REFUSED, f"{text(method, 80)} is not offered in this sandbox")
+        raise not_offered(method)
     return dict(DECLINES[method])
 
 
 def notice(method: str, params: Mapping[str, Any]) -> Notice:
     """Return what a person is told about it."""
     about = next((text(params.get(key), 200) for key in ("command", "reason", "message", "tool") if text(params.get(key))), "")
-    return Notice(level="warning", text=f"Codex asked Jam ({text(method, 80)}) and was refused" + (f": {about}" if about else "."))
+    return was_refused("Codex", method, about)

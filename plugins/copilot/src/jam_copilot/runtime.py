@@ -40,12 +40,12 @@ from jamcore.api import (
     ProviderIdentity,
     ProviderRefusedError,
     ProviderTimeoutError,
-    RemoteError,
     ThreadRequest,
     ThreadState,
     identifier,
     member,
-    text,
+    not_offered,
+    was_refused,
 )
 
 REQUEST_S = 60.0
@@ -62,7 +62,6 @@ AGAIN_S = 0.5
 PAUSE_S = 0.02
 QUIET_S = 2.0
 """Until what it left running is ended."""
-REFUSED = -32601
 IN_USE = "another program has this session open"
 
 
@@ -324,8 +323,8 @@ class CopilotRuntime(ProgramRuntime):
         """Refuse every request of Copilot: what it may ask comes as an event. The thread's turn says so."""
         thread = self._threads.get(identifier(params.get("sessionId")))
         if thread is not None:
-            await thread.say(Notice(level="warning", text=f"Copilot asked Jam ({text(method, 80)}) and was refused."))
-        raise RemoteError(REFUSED, f"{text(method, 80)} is not offered in this sandbox")
+            await thread.say(was_refused("Copilot", method))
+        raise not_offered(method)
 
     async def ended(self, error: JamError) -> None:
         """End every running turn with the connection's error; all that came before it was passed on."""
