@@ -38,8 +38,8 @@ class ProviderBadPrograms(ProviderTests):
         stand_in: The program that behaves.
         wanted: What a thread is opened with.
         nonsense: What it may do at any place, and what comes of it.
-        no_thread: What it may answer besides where a thread is begun.
-        thread_place: Where it answers that a thread is begun.
+        no_thread: What it may answer besides where a thread is begun or back.
+        thread_places: Where it answers that a thread is begun, and that one is back.
         up_place: Where it answers when the runtime is opened.
         not_up: What it may do there.
         other_version: A version that is not the program's.
@@ -55,7 +55,7 @@ class ProviderBadPrograms(ProviderTests):
     wanted: ClassVar[ThreadRequest] = ThreadRequest(cwd="/", model="m")
     nonsense: ClassVar[Nonsense]
     no_thread: ClassVar[Nonsense] = MappingProxyType({})
-    thread_place: ClassVar[str]
+    thread_places: ClassVar[tuple[str, ...]]
     up_place: ClassVar[str]
     not_up: ClassVar[Nonsense]
     other_version: ClassVar[str]
@@ -93,6 +93,9 @@ class ProviderBadPrograms(ProviderTests):
 
         return opening
 
+    async def look_at_the_hung(self, runtime: ProviderRuntime, identity: ProviderIdentity) -> None:
+        """Look at what becomes of a thread whose program hangs, when its turn was left."""
+
     async def begin(self, runtime: ProviderRuntime) -> ProviderIdentity:
         """Open a thread and return its identity."""
         return provider_identity((await runtime.open_thread(self.wanted)).identity)
@@ -101,7 +104,7 @@ class ProviderBadPrograms(ProviderTests):
         """Opening raises the typed error, resuming one too; nothing hangs, and the program is gone afterwards."""
         statements, expected = {**self.nonsense, **self.no_thread}[any_nonsense]
         with anyio.fail_after(LIMIT_S):
-            async with bad(**{self.thread_place: statements}) as runtime:
+            async with bad(**dict.fromkeys(self.thread_places, statements)) as runtime:
                 with pytest.raises(expected):
                     await runtime.open_thread(self.wanted)
                 with pytest.raises(JamError):
@@ -181,6 +184,7 @@ class ProviderBadPrograms(ProviderTests):
                 identity = await self.begin(runtime)
                 async with runtime.turn(identity, "hello") as events:
                     assert (await anext(events)).kind == "turn.started"
+                await self.look_at_the_hung(runtime, identity)
         assert not (await case.guest.processes[-1].wait()).ok
 
     async def test_what_is_of_other_threads_and_turns_is_not_mixed_in(self, case: Case, bad: Bad) -> None:

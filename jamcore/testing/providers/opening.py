@@ -13,6 +13,8 @@ from jamcore.plugins.provider import ProviderHooks
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.testing.local_guest import LocalGuest
 
+__all__ = ["ProviderHooks", "hooks_of", "opened"]
+
 
 async def hooks_of(name: str, plugin: object) -> ProviderHooks:
     """Return a plugin's hooks as a daemon has them.

@@ -301,6 +301,17 @@ class ProviderResume(ProviderTests):
             assert (await case.turn(first, identity, "fourth"))[-1] == DONE
 
     @pytest.mark.guarantee("CONT-1")
+    @asked_of(Claim.PROCESS_EACH)
+    async def test_a_thread_that_is_loaded_is_not_loaded_again(self, case: Case) -> None:
+        """A second resume in the same runtime is refused: it would start a second program that writes the same files."""
+        async with case.running(*self.rules(case)) as (_, runtime):
+            identity = await case.begin(runtime)
+            await case.turn(runtime, identity, "second")
+            with pytest.raises(ProviderRefusedError, match="loaded"):
+                await case.resume(runtime, identity)
+            assert (await case.turn(runtime, identity, "fourth"))[-1] == DONE
+
+    @pytest.mark.guarantee("CONT-1")
     async def test_what_is_damaged_is_refused_and_left_as_it_is(self, case: Case) -> None:
         """Also where the program itself would go on without what it cannot read: something that was said would be gone."""
         async with case.server(*self.rules(case)) as model:

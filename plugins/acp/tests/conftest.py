@@ -1,4 +1,4 @@
-"""The real OpenCode as a plain child process against a scripted model on loopback; nothing here isolates anything."""
+"""The real OpenCode as a plain child process against a scripted model on loopback, and a stand-in for any agent; nothing here isolates."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from jam_acp.plugin import AcpPlugin, plugin_of
-from jam_acp.profile import Profile, profile_of
+from jam_acp.profile import Profile, Resume, profile_of
 from jam_acp.profiles.opencode import OPENCODE
-from jamcore.api import ProviderRuntime
+from jamcore.api import CaptureEntry, CaptureKind, CaptureList, ProviderRuntime
 from jamcore.testing.local_guest import LocalGuest
 from jamcore.testing.providers.fixtures import (
     anyio_backend,
@@ -26,6 +26,7 @@ from jamcore.testing.providers.fixtures import (
     tools,
 )
 from jamcore.testing.providers.opening import hooks_of, opened
+from jamcore.testing.providers.standin import NOWHERE, Bad, StandIn
 from jamcore.testing.providers.subject import ProviderUnderTest, missing
 from jamcore.testing.servers.chat import ChatServer
 from jamcore.testing.servers.script import Call
@@ -106,5 +107,95 @@ def open_profile() -> OpenProfile:
         hooks = await hooks_of(profile.name, plugin_of(profile))
         async with opened(hooks, guest, url, tools, expected_version) as runtime:
             yield runtime
+
+    return opening
+
+
+PROGRAM = """#!/usr/bin/env python3
+import json, os, sys, time
+
+def send(message):
+    sys.stdout.buffer.write(message if isinstance(message, bytes) else json.dumps(message).encode() + b"\\n")
+    sys.stdout.buffer.flush()
+
+def result(value):
+    send({"jsonrpc": "2.0", "id": asked["id"], "result": value})
+
+def error(code, message, data=None):
+    send({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": code, "message": message, "data": data}})
+
+def told(kind, session="s", **more):
+    update = {"sessionUpdate": kind, **more}
+    send({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": update}})
+
+def say(kind, words, **more):
+    told(kind, content={"type": "text", "text": words}, **more)
+
+def ask(method, **params):
+    send({"jsonrpc": "2.0", "id": 70, "method": method, "params": {"sessionId": "s", **params}})
+    return json.loads(sys.stdin.readline())
+
+CAPABLE = {"loadSession": True, "sessionCapabilities": {"list": {}, "resume": {}}}
+authenticated = False
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    match asked["method"]:
+        case "initialize":
+            #initialize
+            result({"protocolVersion": 1, "agentCapabilities": CAPABLE, "agentInfo": {"name": "x", "version": "1.2.3"}})
+        case "authenticate":
+            #authenticate
+            authenticated = True
+            result({})
+        case "session/new":
+            #new
+            result({"sessionId": "s"})
+        case "session/load" | "session/resume":
+            #load
+            say("user_message_chunk", "hello")
+            say("agent_message_chunk", "old answer")
+            result({})
+        case "session/list":
+            #list
+            result({"sessions": []})
+        case "session/set_config_option" | "session/set_mode" | "session/set_model":
+            #choose
+            result({})
+        case "session/prompt":
+            #prompt
+            say("agent_message_chunk", "kept")
+            #running
+            result({"stopReason": "end_turn"})
+        case "session/cancel":
+            #cancel
+            pass
+"""
+
+PLAIN = Profile(
+    name="plain",
+    title="Plain",
+    argv=("{tools_root}/agent",),
+    capture=CaptureList(entries=(CaptureEntry(pattern="sessions/*", kind=CaptureKind.WHOLE),)),
+    resume=Resume.LOAD,
+)
+
+
+@pytest.fixture
+def plain() -> Profile:
+    """A profile that says no more than it must."""
+    return PLAIN
+
+
+@pytest.fixture
+def fake(guest: LocalGuest, open_profile: OpenProfile, tmp_path: Path) -> Bad:
+    """Open the runtime over the stand-in with one misbehaviour, by the plain profile or another."""
+
+    def opening(
+        profile: Profile = PLAIN, *, expected_version: str | None = None, **places: str
+    ) -> AbstractAsyncContextManager[ProviderRuntime]:
+        tools = tmp_path / "tools"
+        StandIn("agent", PROGRAM).write(tools, **places)
+        return open_profile(profile, guest, NOWHERE, tools, expected_version)
 
     return opening

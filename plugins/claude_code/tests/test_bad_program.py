@@ -125,7 +125,7 @@ class TestBadPrograms(ProviderBadPrograms):
             "a crash": ("os.kill(os.getpid(), 9)", ProviderGoneError),
         }
     )
-    thread_place = "initialize"
+    thread_places = ("initialize",)
     up_place = "version"
     not_up = MappingProxyType(
         {

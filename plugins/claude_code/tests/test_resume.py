@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import pytest
 
-from jamcore.api import Notice, ProviderRefusedError, TurnOutcome, UsageReported
+from jamcore.api import Notice, TurnOutcome, UsageReported
 from jamcore.testing.providers.case import Case, told
 from jamcore.testing.providers.kills import ProviderKills
 from jamcore.testing.providers.resume import ProviderResume
@@ -116,16 +116,6 @@ class TestResume(ProviderResume):
                 await case.resume(runtime, identity)
                 counted += await case.turn(runtime, identity, "two")
         assert [event.total_tokens for event in counted if isinstance(event, UsageReported)] == [15, 30]
-
-    @pytest.mark.guarantee("CONT-1")
-    async def test_a_thread_that_is_loaded_is_not_loaded_again(self, case: Case) -> None:
-        """Two programs of one runtime would write one transcript, too."""
-        async with case.running(*self.rules(case)) as (_, runtime):
-            identity = await case.begin(runtime)
-            await case.turn(runtime, identity, "second")
-            with pytest.raises(ProviderRefusedError, match="loaded"):
-                await case.resume(runtime, identity)
-            assert (await case.turn(runtime, identity, "fourth"))[-1] == DONE
 
 
 class TestKills(ProviderKills):

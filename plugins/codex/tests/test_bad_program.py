@@ -95,7 +95,7 @@ class TestBadPrograms(ProviderBadPrograms):
             ),
         }
     )
-    thread_place = "thread"
+    thread_places = ("thread",)
     up_place = "initialize"
     not_up = MappingProxyType(
         {

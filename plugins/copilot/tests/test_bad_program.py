@@ -128,7 +128,7 @@ class TestBadPrograms(ProviderBadPrograms):
             ),
         }
     )
-    thread_place = "session"
+    thread_places = ("session",)
     up_place = "connect"
     not_up = MappingProxyType(
         {

@@ -1,0 +1,89 @@
+"""Ends of turns, of agents that are a few lines of Python."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from jam_acp.runtime import AcpRuntime
+from jamcore.api import (
+    Notice,
+    ProviderEvent,
+    TextDelta,
+    ThreadRequest,
+    TurnEnded,
+    TurnOutcome,
+    provider_identity,
+)
+from jamcore.testing.provider_turns import run_turn
+from jamcore.testing.providers.bad_programs import LIMIT_S, collect
+from jamcore.testing.providers.standin import Bad
+
+pytestmark = [pytest.mark.unprivileged]
+
+QUIET = ThreadRequest(cwd="/")
+
+
+async def test_a_turn_starts_with_the_first_sign_of_work(fake: Bad) -> None:
+    """An agent that keeps nothing before has not taken the turn until then; an error before is an end without a start."""
+    seen: list[ProviderEvent] = []
+    async with fake(prompt='error(-32603, "no"); continue') as runtime:
+        await runtime.open_thread(QUIET)
+        await collect(runtime, "s", seen)
+    [end] = seen
+    assert isinstance(end, TurnEnded)
+    assert (end.outcome, end.code, end.detail) == (TurnOutcome.FAILED, "other", "no")
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome", "code"),
+    [
+        ('"cancelled"', TurnOutcome.INTERRUPTED, ""),
+        ('"max_tokens"', TurnOutcome.FAILED, "length_limit"),
+        ('"max_turn_requests"', TurnOutcome.FAILED, "request_limit"),
+        ('"refusal"', TurnOutcome.FAILED, "policy"),
+        ('"something new"', TurnOutcome.FAILED, "other"),
+        ("None", TurnOutcome.FAILED, "other"),
+    ],
+)
+async def test_every_reason_to_stop_is_told_apart(fake: Bad, reason: str, outcome: TurnOutcome, code: str) -> None:
+    """Only the end of a turn is a completed turn."""
+    async with fake(running=f'result({{"stopReason": {reason}}}); continue') as runtime:
+        await runtime.open_thread(QUIET)
+        end = (await run_turn(runtime, "s", "hello"))[-1]
+    assert isinstance(end, TurnEnded)
+    assert (end.outcome, end.code) == (outcome, code)
+
+
+async def test_a_cancelled_turn_that_ends_as_if_it_were_complete_is_told_as_what_it_was(fake: Bad) -> None:
+    """Some agents answer so; also one that passes over the first cancellation is ended by the next."""
+    running = "open_turn, tries = asked, 0; continue"
+    cancel = "tries += 1\nasked = open_turn\nif tries > 1: result({'stopReason': 'end_turn'})"
+    async with fake(running=running, cancel=cancel) as runtime:
+        await runtime.open_thread(QUIET)
+        seen = []
+        with anyio.fail_after(LIMIT_S):
+            async with runtime.turn(provider_identity("s"), "hello") as events, anyio.create_task_group() as tasks:
+                async for event in events:
+                    seen.append(event.kind)
+                    if isinstance(event, TextDelta):
+                        tasks.start_soon(runtime.interrupt, provider_identity("s"))
+    assert seen == ["turn.started", "text.delta", "message", "turn.ended"]
+    assert event == TurnEnded(outcome=TurnOutcome.INTERRUPTED)
+
+
+async def test_an_agent_that_goes_on_by_itself_is_said_to_and_not_taken_for_the_answer(fake: Bad) -> None:
+    """What it says between two turns is in neither; the next one says that there was something."""
+    after = 'result({"stopReason": "end_turn"}); time.sleep(0.2); say("agent_message_chunk", "by myself"); continue'
+    async with fake(running=after) as runtime:
+        assert isinstance(runtime, AcpRuntime)
+        await runtime.open_thread(QUIET)
+        first = await run_turn(runtime, "s", "hello")
+        with anyio.fail_after(LIMIT_S):
+            while not runtime._sessions["s"].stray:  # noqa: ASYNC110 - nobody else is told
+                await anyio.sleep(0.01)
+        second = await run_turn(runtime, "s", "hello")
+    assert not [event for event in first if isinstance(event, Notice)]
+    assert [event.text for event in second if isinstance(event, TextDelta)] == ["kept"]
+    [notice] = [event for event in second if isinstance(event, Notice)]
+    assert "went on by itself" in notice.text
