@@ -5,12 +5,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from jam_acp.plugin import AcpPlugin, plugin_of
+from jam_acp.plugin import AcpPlugin, OpenCodePlugin, plugin_of
 from jam_acp.profile import Profile, Resume, profile_of
 from jam_acp.profiles.opencode import OPENCODE
 from jamcore.api import CaptureEntry, CaptureKind, CaptureList, ProviderRuntime
@@ -61,7 +60,7 @@ assert OPENCODE.toolchain is not None
 UNDER_TEST = ProviderUnderTest(
     name=OPENCODE.name,
     package="jam_acp",
-    plugin=partial(plugin_of, OPENCODE),
+    plugin=OpenCodePlugin,
     loud=loud,
     toolchain=OPENCODE.toolchain,
     server=ChatServer,

@@ -4,99 +4,76 @@ from __future__ import annotations
 
 import json
 from pathlib import PurePosixPath
+from types import MappingProxyType
 
 import pytest
 
 from jam_acp.failures import classify, ended_with, failed_with, is_unknown_session
 from jam_acp.places import Places
-from jam_acp.plugin import AcpPlugin, CursorPlugin, OpenCodePlugin, ResumableAcpPlugin
+from jam_acp.plugin import CursorPlugin, ResumableAcpPlugin
 from jam_acp.profile import Profile
 from jam_acp.profiles.cursor import CURSOR
 from jam_acp.profiles.opencode import DATABASE, OPENCODE, SECURED, VERSION
 from jamcore.api import (
     DEDICATED_MANAGED_CELLS,
     FULL_CELLS,
-    Ability,
     CaptureKind,
-    Cell,
-    CredentialView,
-    PlacementRequest,
-    PlanContext,
     RemoteError,
     TurnEnded,
     TurnFailure,
     TurnOutcome,
 )
+from jamcore.testing.providers.declarations import ProviderDeclarations
+from jamcore.testing.providers.opening import ProviderHooks, hooks_of
 
 pytestmark = pytest.mark.unprivileged
 
-PLUGINS: dict[str, AcpPlugin] = {"opencode": OpenCodePlugin(), "cursor": CursorPlugin()}
 PLACES = Places("/jam/tools/x", "/jam/state/x", "/home/agent", "http://127.0.0.1:8790", cwd="/jam/work/s1", model="some/model")
 
 
-@pytest.mark.guarantee("CAP-3", "CAP-8")
-def test_opencode_has_three_cells_and_cursor_seven() -> None:
-    """OpenCode is always dedicated and configured by Jam; Cursor may share a host."""
-    assert OpenCodePlugin().jam_describe_provider().cells == DEDICATED_MANAGED_CELLS
-    assert len(DEDICATED_MANAGED_CELLS) == 3
-    assert CursorPlugin().jam_describe_provider().cells == FULL_CELLS
-    assert len(FULL_CELLS) == 7
+class TestOpenCode(ProviderDeclarations):
+    """OpenCode's: always dedicated, configured by Jam. Its endpoint is a person's, and so is the key. Numbers say of what a patch is."""
 
-
-@pytest.mark.guarantee("PLAN-5")
-@pytest.mark.parametrize("name", PLUGINS)
-def test_the_contribution_is_the_same_for_every_cell(name: str) -> None:
-    """No cell panics and none differs: where the files come from is not the provider's business."""
-    plugin = PLUGINS[name]
-    answers = {
-        plugin.jam_contribute_plan(context).canonical_json()
-        for cell in plugin.jam_describe_provider().cells
-        for abilities in (frozenset[Ability](), frozenset(Ability))
-        for context in [context_of(cell, abilities)]
-    }
-    assert len(answers) == 1
-
-
-def context_of(cell: Cell, abilities: frozenset[Ability]) -> PlanContext:
-    """Return what the core tells a plugin."""
-    return PlanContext(
-        cell=cell,
-        state_root=PLACES.state_root,
-        tools_root=PLACES.tools_root,
-        home=PLACES.home,
-        relay_url=PLACES.relay_url,
-        abilities=abilities,
+    cells = DEDICATED_MANAGED_CELLS
+    seats = 0
+    hints = ()
+    platforms = ("linux-x86_64",)
+    versions = MappingProxyType(
+        {
+            (VERSION, VERSION): True,
+            ("1.18.30", VERSION): True,
+            (VERSION, "1.18.40"): True,
+            ("1.18.34", VERSION): False,
+            ("1.17.33", VERSION): False,
+            ("1.19.0", VERSION): False,
+            ("2.18.33", VERSION): False,
+            ("1.18.33-beta.1", VERSION): False,
+            ("1.18.33-beta.1", "1.18.33-beta.1"): True,
+            ("", VERSION): False,
+            ("", ""): False,
+            ("nonsense", VERSION): False,
+        }
     )
 
 
-@pytest.mark.parametrize(
-    ("captured", "current", "accepted"),
-    [
-        (VERSION, VERSION, True),
-        ("1.18.30", VERSION, True),
-        (VERSION, "1.18.40", True),
-        ("1.18.34", VERSION, False),
-        ("1.17.33", VERSION, False),
-        ("1.19.0", VERSION, False),
-        ("2.18.33", VERSION, False),
-        ("1.18.33-beta.1", VERSION, False),
-        ("1.18.33-beta.1", "1.18.33-beta.1", True),
-        ("", VERSION, False),
-        ("", "", False),
-        ("nonsense", VERSION, False),
-    ],
-)
-@pytest.mark.guarantee("CONT-7")
-def test_which_version_may_resume_which(captured: str, current: str, *, accepted: bool) -> None:
-    """The same, or an older patch of the same release; never something newer, never a guess."""
-    assert ResumableAcpPlugin(OPENCODE).jam_accepts_version(captured, current) is accepted
+class TestCursor(ProviderDeclarations):
+    """Cursor's: it may share a host, where each session has a process of its own. Its versions are dates: nothing follows from them."""
+
+    cells = FULL_CELLS
+    seats = CURSOR.seats
+    hints = ("CURSOR_API_KEY",)
+    platforms = ()
+    versions = MappingProxyType({("2026.08.31", "2026.08.31"): True, ("2026.08.30", "2026.08.31"): False})
+
+    @pytest.fixture
+    async def hooks(self) -> ProviderHooks:
+        """Cursor's hooks."""
+        return await hooks_of(CURSOR.name, CursorPlugin())
 
 
 @pytest.mark.guarantee("CONT-7")
-def test_a_profile_may_accept_the_same_version_alone_and_what_was_measured() -> None:
-    """Cursor's versions are dates: nothing follows from them. A measurement holds for the pinned program, not for any other."""
-    assert ResumableAcpPlugin(CURSOR).jam_accepts_version("2026.08.31", "2026.08.31")
-    assert not ResumableAcpPlugin(CURSOR).jam_accepts_version("2026.08.30", "2026.08.31")
+def test_a_profile_may_accept_what_was_measured() -> None:
+    """A measurement holds for the pinned program, not for any other."""
     measured = OPENCODE.model_copy(update={"resumes": ("1.17.0",)})
     assert ResumableAcpPlugin(measured).jam_accepts_version("1.17.0", VERSION)
     assert not ResumableAcpPlugin(measured).jam_accepts_version("1.17.0", "1.18.40")
@@ -158,39 +135,7 @@ def test_files_that_an_agent_can_write_are_written_anew() -> None:
     assert "config/opencode/node_modules/.jam" in files
 
 
-def test_the_pin_is_whole() -> None:
-    """The version has a digest for each platform, and the program is among the executables."""
-    spec = OPENCODE.toolchain
-    assert spec is not None
-    assert spec.program in spec.executables
-    assert spec.platforms() == ("linux-x86_64",)
-
-
 # -------------------------------------------------------------------------------------------------------------- both, failures
-
-
-@pytest.mark.guarantee("ENV-3")
-@pytest.mark.anyio
-async def test_readiness_is_about_the_key_alone() -> None:
-    """A missing key is a reason and a hint; the plugin never sees its text. OpenCode's endpoint is a person's, and so is its key."""
-    missing = CredentialView(present=False, source="")
-    report = await CursorPlugin().jam_check_credentials(missing)
-    assert not report.ready
-    assert "CURSOR_API_KEY" in report.hint
-    assert (await CursorPlugin().jam_check_credentials(CredentialView(present=True, source="environment"))).ready
-    assert (await OpenCodePlugin().jam_check_credentials(missing)).ready
-
-
-@pytest.mark.guarantee("SHARE-5")
-def test_each_session_has_a_process_of_its_own() -> None:
-    """Also beside others on a Shared host, which takes a bounded number."""
-    plugin = CursorPlugin()
-    assert not plugin.jam_describe_provider().threads_share_process
-    first = plugin.jam_place_session(PlacementRequest(seats=CURSOR.seats - 1))
-    assert (first.accepted, first.own_process) == (True, True)
-    full = plugin.jam_place_session(PlacementRequest(seats=CURSOR.seats))
-    assert not full.accepted
-    assert full.reason
 
 
 ERRORS: dict[str, tuple[RemoteError, Profile, TurnFailure]] = {

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import json
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 
 import pytest
 
 from jam_claude_code.config import RETRIES, TOOLS, arguments, environment
 from jam_claude_code.description import SHARED_SEATS
 from jam_claude_code.failures import classify
-from jam_claude_code.pins import PROGRAM_VERSION, RESUMES, TOOLCHAIN, VERSION
-from jam_claude_code.plugin import ClaudeCodePlugin
+from jam_claude_code.pins import RESUMES, VERSION
 from jam_claude_code.protocol import is_identity
 from jam_claude_code.state import CAPTURE
 from jamcore.api import (
     FULL_CELLS,
     ApprovalPolicy,
-    Cell,
-    CredentialView,
-    PlacementRequest,
-    PlanContext,
+    PlanContribution,
     RuntimeRequest,
     ThreadRequest,
     TurnFailure,
 )
+from jamcore.testing.providers.declarations import ProviderDeclarations
 
 pytestmark = pytest.mark.unprivileged
 
@@ -39,27 +37,30 @@ REQUEST = RuntimeRequest(
 )
 
 
-@pytest.mark.parametrize(
-    ("captured", "current", "accepted"),
-    [
-        (VERSION, VERSION, True),
-        ("0.2.188", "0.2.189", False),
-        ("0.2.190", "0.2.189", False),
-        ("0.3.0", "0.2.189", False),
-        ("", VERSION, False),
-    ],
-)
-@pytest.mark.guarantee("CONT-7")
-def test_which_version_may_resume_which(captured: str, current: str, accepted: bool) -> None:
-    """The same, or what was measured. A neighbouring number says nothing: it may hold a program that is many releases apart."""
-    assert ClaudeCodePlugin().jam_accepts_version(captured, current) is accepted
+class TestDeclarations(ProviderDeclarations):
+    """Claude Code's. A neighbouring number says nothing: it may hold a program that is many releases apart."""
 
+    cells = FULL_CELLS
+    seats = SHARED_SEATS
+    hints = ("jam credential set anthropic", "ANTHROPIC_API_KEY")
+    platforms = ("linux-x86_64", "linux-aarch64")
+    versions = MappingProxyType(
+        {
+            ("0.2.188", "0.2.189"): False,
+            ("0.2.190", "0.2.189"): False,
+            ("0.3.0", "0.2.189"): False,
+            ("", VERSION): False,
+            **{(old, VERSION): True for old in RESUMES | {VERSION}},
+            **{(old, "0.1.0"): False for old in RESUMES},
+        }
+    )
 
-def test_measured_versions_are_accepted_by_the_pin_alone() -> None:
-    """A measurement holds for the pinned program, not for any other."""
-    for old in RESUMES - {VERSION}:
-        assert ClaudeCodePlugin().jam_accepts_version(old, VERSION)
-        assert not ClaudeCodePlugin().jam_accepts_version(old, "0.1.0")
+    def look_at_the_contribution(self, contribution: PlanContribution) -> None:
+        """Each thread has a directory of its own; what the program's environment is, is said when it starts."""
+        assert contribution.state_subdirectories == ("threads",)
+        assert contribution.guest_directories == (".jam/claude-code",)
+        assert contribution.endpoint_paths == ("POST /v1/messages?beta=true",)
+        assert contribution.environment == ()
 
 
 FAILED: dict[str, tuple[dict[str, object], TurnFailure]] = {
@@ -163,42 +164,6 @@ def test_a_model_is_sent_only_when_a_person_chose_one() -> None:
     assert options(model="m")["--model"] == "m"
 
 
-@pytest.mark.guarantee("CAP-3", "CAP-8")
-def test_all_seven_cells_are_published() -> None:
-    """The full set, and the same at each call."""
-    assert ClaudeCodePlugin().jam_describe_provider().cells == FULL_CELLS
-    assert ClaudeCodePlugin().jam_describe_provider() == ClaudeCodePlugin().jam_describe_provider()
-
-
-@pytest.mark.guarantee("PLAN-5")
-@pytest.mark.parametrize("cell", sorted(FULL_CELLS, key=str), ids=str)
-def test_the_contribution_is_the_same_for_every_cell(cell: Cell) -> None:
-    """No cell panics and none differs: where the files come from is not the provider's business."""
-    context = PlanContext(
-        cell=cell,
-        state_root="/jam/state/claude_code",
-        tools_root="/jam/tools/claude_code",
-        home="/home/agent",
-        relay_url="http://127.0.0.1:8790",
-        abilities=frozenset(),
-    )
-    contribution = ClaudeCodePlugin().jam_contribute_plan(context)
-    assert contribution.state_subdirectories == ("threads",)
-    assert contribution.guest_directories == (".jam/claude-code",)
-    assert contribution.endpoint_paths == ("POST /v1/messages?beta=true",)
-    assert contribution.environment == ()
-
-
-@pytest.mark.guarantee("SHARE-5")
-def test_each_session_of_a_shared_host_has_a_process_of_its_own() -> None:
-    """And a refusal with a reason when there are too many for its memory."""
-    seat = ClaudeCodePlugin().jam_place_session(PlacementRequest(seats=SHARED_SEATS - 1))
-    assert (seat.accepted, seat.own_process) == (True, True)
-    full = ClaudeCodePlugin().jam_place_session(PlacementRequest(seats=SHARED_SEATS))
-    assert not full.accepted
-    assert full.reason
-
-
 @pytest.mark.guarantee("CONT-3", "SEC-7")
 @pytest.mark.parametrize(
     ("path", "captured"),
@@ -213,23 +178,6 @@ def test_each_session_of_a_shared_host_has_a_process_of_its_own() -> None:
 def test_what_is_captured_is_a_list(path: str, captured: bool) -> None:
     """The transcript and what it names; never a credential, a lock, or what decides how the program starts."""
     assert any(fnmatchcase(path, entry.pattern) for entry in CAPTURE.entries) is captured
-
-
-@pytest.mark.anyio
-async def test_readiness_is_about_the_key_alone() -> None:
-    """A missing key is a reason and a hint with what to run; the plugin never sees its text."""
-    assert (await ClaudeCodePlugin().jam_check_credentials(CredentialView(present=True, source="environment"))).ready
-    missing = await ClaudeCodePlugin().jam_check_credentials(CredentialView(present=False, source=""))
-    assert not missing.ready
-    assert "jam credential set anthropic" in missing.hint
-    assert "ANTHROPIC_API_KEY" in missing.hint
-
-
-def test_the_pin_is_whole() -> None:
-    """The version has a digest for each platform, and the program is among the executables."""
-    assert TOOLCHAIN.version == VERSION != PROGRAM_VERSION
-    assert TOOLCHAIN.program in TOOLCHAIN.executables
-    assert {wheel.platform for wheel in TOOLCHAIN.wheels} == {"linux-x86_64", "linux-aarch64"}
 
 
 @pytest.mark.parametrize("text", ["", "x", "../x", IDENTITY.upper(), IDENTITY.replace("-", ""), f"{{{IDENTITY}}}", f"{IDENTITY}\n"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from importlib.metadata import entry_points
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -11,18 +11,15 @@ import pytest
 from jam_codex.config import arguments, thread_settings, turn_settings
 from jam_codex.description import SHARED_SEATS
 from jam_codex.failures import classify
-from jam_codex.pins import RESUMES, TOOLCHAIN, VERSION
-from jam_codex.plugin import CodexPlugin
+from jam_codex.pins import RESUMES, VERSION
 from jamcore.api import (
     FULL_CELLS,
-    Cell,
-    CredentialView,
-    PlacementRequest,
-    PlanContext,
+    PlanContribution,
     RuntimeRequest,
     ThreadRequest,
     TurnFailure,
 )
+from jamcore.testing.providers.declarations import ProviderDeclarations
 
 pytestmark = pytest.mark.unprivileged
 
@@ -36,32 +33,35 @@ REQUEST = RuntimeRequest(
 )
 
 
-@pytest.mark.parametrize(
-    ("captured", "current", "accepted"),
-    [
-        ("0.163.0", "0.163.0", True),
-        ("0.163.0", "0.163.4", True),
-        ("0.163.4", "0.163.0", False),
-        ("0.162.9", "0.163.0", False),
-        ("0.164.0", "0.163.0", False),
-        ("1.163.0", "0.163.0", False),
-        ("0.163.0-alpha.1", "0.163.0-alpha.1", True),
-        ("0.163.0-alpha.1", "0.163.0", False),
-        ("", "0.163.0", False),
-        ("nonsense", "0.163.0", False),
-    ],
-)
-@pytest.mark.guarantee("CONT-7")
-def test_which_version_may_resume_which(captured: str, current: str, accepted: bool) -> None:
-    """The same, an older patch of the same release, or what was measured; never something newer, never a guess."""
-    assert CodexPlugin().jam_accepts_version(captured, current) is accepted
+class TestDeclarations(ProviderDeclarations):
+    """Codex's. Its numbers say which release a patch is of."""
 
+    cells = FULL_CELLS
+    seats = SHARED_SEATS
+    hints = ("OPENAI_API_KEY",)
+    platforms = ("linux-x86_64", "linux-aarch64")
+    versions = MappingProxyType(
+        {
+            ("0.163.0", "0.163.0"): True,
+            ("0.163.0", "0.163.4"): True,
+            ("0.163.4", "0.163.0"): False,
+            ("0.162.9", "0.163.0"): False,
+            ("0.164.0", "0.163.0"): False,
+            ("1.163.0", "0.163.0"): False,
+            ("0.163.0-alpha.1", "0.163.0-alpha.1"): True,
+            ("0.163.0-alpha.1", "0.163.0"): False,
+            ("", "0.163.0"): False,
+            ("nonsense", "0.163.0"): False,
+            **{(old, VERSION): True for old in RESUMES},  # a measurement holds for the pinned program, ...
+            **{(old, "0.1.0"): False for old in RESUMES},  # ... not for any other
+        }
+    )
 
-def test_measured_versions_are_accepted_by_the_pin_alone() -> None:
-    """A measurement holds for the pinned program, not for any other."""
-    for old in RESUMES - {VERSION}:
-        assert CodexPlugin().jam_accepts_version(old, VERSION)
-        assert not CodexPlugin().jam_accepts_version(old, "0.1.0")
+    def look_at_the_contribution(self, contribution: PlanContribution) -> None:
+        """Its home is the state root, and its databases lie on the guest's disk."""
+        assert contribution.environment == (("CODEX_HOME", "/jam/state/it"),)
+        assert contribution.guest_directories == (".jam/codex-sqlite",)
+        assert contribution.endpoint_paths == ("POST /v1/responses",)
 
 
 STATUS: dict[str, tuple[object, TurnFailure]] = {
@@ -147,54 +147,3 @@ def test_the_agent_is_told_whether_a_sandbox_is_around_it() -> None:
     assert "No sandbox stands between you and this machine" in told[False]
     assert turn_settings(isolated=True)["sandboxPolicy"] == {"type": "externalSandbox", "networkAccess": "restricted"}
     assert turn_settings(isolated=False)["sandboxPolicy"] == {"type": "dangerFullAccess"}
-
-
-@pytest.mark.guarantee("CAP-3", "CAP-8")
-def test_all_seven_cells_are_published() -> None:
-    """The installed distribution publishes the full set, by its entry point."""
-    (entry,) = entry_points(group="jam.providers", name="codex")
-    assert entry.load() is CodexPlugin
-    assert CodexPlugin().jam_describe_provider().cells == FULL_CELLS
-    assert len(FULL_CELLS) == 7
-
-
-@pytest.mark.guarantee("PLAN-5")
-@pytest.mark.parametrize("cell", sorted(FULL_CELLS, key=str), ids=str)
-def test_the_contribution_is_the_same_for_every_cell(cell: Cell) -> None:
-    """No cell panics and none differs: where the files come from is not the provider's business."""
-    context = PlanContext(
-        cell=cell,
-        state_root="/jam/state/codex",
-        tools_root="/jam/tools/codex",
-        home="/home/agent",
-        relay_url="http://127.0.0.1:8790",
-        abilities=frozenset(),
-    )
-    contribution = CodexPlugin().jam_contribute_plan(context)
-    assert contribution.environment == (("CODEX_HOME", "/jam/state/codex"),)
-    assert contribution.guest_directories == (".jam/codex-sqlite",)
-    assert contribution.endpoint_paths == ("POST /v1/responses",)
-
-
-def test_a_shared_process_takes_a_bounded_number_of_sessions() -> None:
-    """One process for all, and a refusal with a reason when it is full."""
-    assert CodexPlugin().jam_place_session(PlacementRequest(seats=SHARED_SEATS - 1)).accepted
-    full = CodexPlugin().jam_place_session(PlacementRequest(seats=SHARED_SEATS))
-    assert not full.accepted
-    assert full.reason
-
-
-@pytest.mark.anyio
-async def test_readiness_is_about_the_key_alone() -> None:
-    """A missing key is a reason and a hint; the plugin never sees its text."""
-    assert (await CodexPlugin().jam_check_credentials(CredentialView(present=True, source="environment"))).ready
-    missing = await CodexPlugin().jam_check_credentials(CredentialView(present=False, source=""))
-    assert not missing.ready
-    assert "OPENAI_API_KEY" in missing.hint
-
-
-def test_the_pin_is_whole() -> None:
-    """The version has a digest for each platform, and the program is among the executables."""
-    assert TOOLCHAIN.version == VERSION
-    assert TOOLCHAIN.program in TOOLCHAIN.executables
-    assert {wheel.platform for wheel in TOOLCHAIN.wheels} == {"linux-x86_64", "linux-aarch64"}

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import pytest
 
 from jam_copilot.config import KEY, LEFT_OUT, arguments, session_settings
 from jam_copilot.description import SHARED_SEATS
 from jam_copilot.failures import classify
 from jam_copilot.pins import PROGRAM, RESUMES, TOOLCHAIN, VERSION
-from jam_copilot.plugin import CopilotPlugin
 from jam_copilot.state import ACTIVATION, CAPTURE
 from jamcore.api import (
     FULL_CELLS,
-    Cell,
-    CredentialView,
-    PlacementRequest,
-    PlanContext,
+    PlanContribution,
     RuntimeRequest,
     ThreadRequest,
     TurnFailure,
 )
+from jamcore.testing.providers.declarations import ProviderDeclarations
+from jamcore.testing.providers.opening import ProviderHooks
 
 pytestmark = pytest.mark.unprivileged
 
@@ -34,29 +34,44 @@ REQUEST = RuntimeRequest(
 )
 
 
-@pytest.mark.parametrize(
-    ("captured", "current", "accepted"),
-    [
-        (VERSION, VERSION, True),
-        ("1.0.101", VERSION, False),
-        ("1.0.103", VERSION, False),
-        (VERSION, "1.0.103", False),
-        ("1.0.103", "1.0.103", True),
-        ("", VERSION, False),
-        ("nonsense", VERSION, False),
-    ],
-)
-@pytest.mark.guarantee("CONT-7")
-def test_which_version_may_resume_which(captured: str, current: str, accepted: bool) -> None:
-    """The same, or what was measured; never a guess: a patch of Copilot changes what a resume does."""
-    assert CopilotPlugin().jam_accepts_version(captured, current) is accepted
+class TestDeclarations(ProviderDeclarations):
+    """Copilot's. A patch of it changes what a resume does, so only what was measured is resumed."""
 
+    cells = FULL_CELLS
+    seats = SHARED_SEATS
+    hints = ("COPILOT_PROVIDER_API_KEY", "GitHub login cannot be used")
+    platforms = ("linux-x86_64",)
+    versions = MappingProxyType(
+        {
+            ("1.0.101", VERSION): False,
+            ("1.0.103", VERSION): False,
+            (VERSION, "1.0.103"): False,
+            ("1.0.103", "1.0.103"): True,
+            ("", VERSION): False,
+            ("nonsense", VERSION): False,
+            **{(old, VERSION): True for old in RESUMES | {VERSION}},
+            **{(old, "1.0.1"): False for old in RESUMES},
+        }
+    )
 
-def test_measured_versions_are_accepted_by_the_pin_alone() -> None:
-    """A measurement holds for the pinned program, not for any other."""
-    for old in RESUMES - {VERSION}:
-        assert CopilotPlugin().jam_accepts_version(old, VERSION)
-        assert not CopilotPlugin().jam_accepts_version(old, "1.0.1")
+    def look_at_the_contribution(self, contribution: PlanContribution) -> None:
+        """The program's side channels are off in its environment, and no token is named there."""
+        assert dict(contribution.environment) == {
+            "COPILOT_HOME": "/jam/state/it",
+            "COPILOT_PKG_CACHE_HOME": "/jam/tools/it",
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_AUTO_UPDATE": "false",
+            "COPILOT_DISABLE_KEYTAR": "1",
+        }
+        assert contribution.state_subdirectories == ("session-state",)
+        assert contribution.endpoint_paths == ("POST /v1/responses",)
+
+    async def test_one_process_serves_all_and_asks(self, hooks: ProviderHooks) -> None:
+        """And its program lies in what the package unpacks."""
+        assert hooks.description.threads_share_process
+        assert hooks.description.approvals
+        assert f"/{VERSION}/" in TOOLCHAIN.program
+        assert TOOLCHAIN.unpack is not None
 
 
 ERRORS: dict[str, tuple[dict[str, object], TurnFailure]] = {
@@ -135,39 +150,6 @@ def test_the_agent_is_told_whether_a_sandbox_is_around_it() -> None:
     assert "No sandbox stands between you and this machine" in told[False]
 
 
-@pytest.mark.guarantee("CAP-3")
-def test_all_seven_cells_are_published() -> None:
-    """One process serves many sessions, and where the files come from is not the provider's business."""
-    description = CopilotPlugin().jam_describe_provider()
-    assert description.cells == FULL_CELLS
-    assert description.threads_share_process
-    assert description.approvals
-
-
-@pytest.mark.guarantee("PLAN-5")
-@pytest.mark.parametrize("cell", sorted(FULL_CELLS, key=str), ids=str)
-def test_the_contribution_is_the_same_for_every_cell(cell: Cell) -> None:
-    """No cell panics and none differs; the program's side channels are off in its environment, and no token is named there."""
-    context = PlanContext(
-        cell=cell,
-        state_root="/jam/state/copilot",
-        tools_root="/jam/tools/copilot",
-        home="/home/agent",
-        relay_url=RELAY,
-        abilities=frozenset(),
-    )
-    contribution = CopilotPlugin().jam_contribute_plan(context)
-    assert dict(contribution.environment) == {
-        "COPILOT_HOME": "/jam/state/copilot",
-        "COPILOT_PKG_CACHE_HOME": "/jam/tools/copilot",
-        "COPILOT_OFFLINE": "true",
-        "COPILOT_AUTO_UPDATE": "false",
-        "COPILOT_DISABLE_KEYTAR": "1",
-    }
-    assert contribution.state_subdirectories == ("session-state",)
-    assert contribution.endpoint_paths == ("POST /v1/responses",)
-
-
 @pytest.mark.guarantee("CONT-5", "SEC-7")
 def test_locks_databases_and_configuration_are_never_captured() -> None:
     """Only the journals are; what a restore deletes has nothing in common with them."""
@@ -175,30 +157,3 @@ def test_locks_databases_and_configuration_are_never_captured() -> None:
     assert CAPTURE.conversation_patterns == ("session-state/{identity}/events.jsonl",)
     assert not [pattern for pattern in ACTIVATION.delete if pattern.endswith(".jsonl")]
     assert {"session-state/*/inuse.*", "*.db", "*.json", "hooks/**"} <= set(ACTIVATION.delete)
-
-
-def test_a_shared_process_takes_a_bounded_number_of_sessions() -> None:
-    """One process for all, and a refusal with a reason when it is full."""
-    assert CopilotPlugin().jam_place_session(PlacementRequest(seats=SHARED_SEATS - 1)).accepted
-    full = CopilotPlugin().jam_place_session(PlacementRequest(seats=SHARED_SEATS))
-    assert not full.accepted
-    assert full.reason
-
-
-@pytest.mark.anyio
-async def test_readiness_is_about_the_key_alone() -> None:
-    """A missing key is a reason and a hint that says what a GitHub login is not good for; the plugin never sees its text."""
-    assert (await CopilotPlugin().jam_check_credentials(CredentialView(present=True, source="environment"))).ready
-    missing = await CopilotPlugin().jam_check_credentials(CredentialView(present=False, source=""))
-    assert not missing.ready
-    assert "COPILOT_PROVIDER_API_KEY" in missing.hint
-    assert "GitHub login cannot be used" in missing.hint
-
-
-def test_the_pin_is_whole() -> None:
-    """The version has a digest, and the program lies in what the package unpacks."""
-    assert TOOLCHAIN.version == VERSION
-    assert f"/{VERSION}/" in TOOLCHAIN.program
-    assert TOOLCHAIN.platforms() == ("linux-x86_64",)
-    assert TOOLCHAIN.unpack is not None
-    assert TOOLCHAIN.unpack.command[0] in TOOLCHAIN.executables
