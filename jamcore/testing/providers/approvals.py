@@ -68,7 +68,10 @@ class ProviderApprovals(ProviderTests):
         return (*one_after_another((case.provider.shell("c1", TOUCH), case.write("c2", "new.txt", "one\n")), "done"), AGAIN)
 
     async def test_what_is_allowed_is_done(self, case: Case) -> None:
-        """A command and a change of files are each asked about once, with all that they would do, and then done."""
+        """A command and a change of files are each asked about once, with all that they would do, and then done.
+
+        A person who says yes to less than what is then done was asked for nothing.
+        """
         calls = (case.provider.shell("c1", TOUCH), case.write("c2", "new.txt", "one\n"), *self.further_calls(case.work))
         async with case.running(*one_after_another(calls, "done")) as (_, runtime):
             thread = await case.begin(runtime, approvals=ApprovalPolicy.ASK)
@@ -92,7 +95,10 @@ class ProviderApprovals(ProviderTests):
         self.look_at_the_turn(events, case.work)
 
     async def test_what_is_denied_is_not_done_and_the_model_is_told(self, case: Case) -> None:
-        """The model reads the refusal as the result of its call, or the turn ends there; the thread takes the next turn either way."""
+        """The model reads the refusal as the result of its call, or the turn ends there; the thread takes the next turn either way.
+
+        A model that hears nothing of a denial takes the file for written, and goes on as if.
+        """
         async with case.running(*self.rules(case)) as (model, runtime):
             thread = await case.begin(runtime, approvals=ApprovalPolicy.ASK)
             events = await self.answered(case, runtime, thread, DENY)
@@ -112,7 +118,10 @@ class ProviderApprovals(ProviderTests):
             assert requests == 1
 
     async def test_an_interrupt_ends_a_turn_that_waits_for_an_answer(self, case: Case) -> None:
-        """Nothing is done, an answer that comes too late is passed over, and the thread takes the next turn."""
+        """Nothing is done, an answer that comes too late is passed over, and the thread takes the next turn.
+
+        Some programs wait for an answer for ever, and a late yes would run in a turn that is over.
+        """
         async with case.running(*self.rules(case)) as (_, runtime):
             thread = await case.begin(runtime, approvals=ApprovalPolicy.ASK)
             request, last = "", None
@@ -134,7 +143,10 @@ class ProviderApprovals(ProviderTests):
         assert list(case.work.iterdir()) == []
 
     async def test_a_thread_asks_as_it_is_resumed(self, case: Case) -> None:
-        """Whether it asks is said at each resume, since programs forget it: one that asked does not when Jam says so, and back again."""
+        """Whether it asks is said at each resume, since programs forget it: one that asked does not when Jam says so, and back again.
+
+        A room that asked, and after a restart did not, ran what its owner would have denied.
+        """
         command = case.shell("c1", TOUCH, PLEASE.model_copy(update={"last_is_tool_output": False}), times=None)
         asked = []
         async with case.server(AGAIN, command, say("done", match=PLEASE)) as model:
@@ -151,7 +163,10 @@ class ProviderApprovals(ProviderTests):
         assert asked == [(["command"], False), ([], True), (["command"], False)]
 
     async def test_a_thread_that_never_asks_does_not(self, case: Case) -> None:
-        """The default: the sandbox is the boundary, nobody is kept waiting, and nothing is refused."""
+        """The default: the sandbox is the boundary, nobody is kept waiting, and nothing is refused.
+
+        A question that nobody is there to answer stops the room, and nobody knows why.
+        """
         async with case.running(*self.rules(case)) as (_, runtime):
             events = await self.answered(case, runtime, await case.begin(runtime), DENY)
         assert questions_in(events) == []

@@ -101,7 +101,10 @@ class ProviderBadPrograms(ProviderTests):
         return provider_identity((await runtime.open_thread(self.wanted)).identity)
 
     async def test_nonsense_instead_of_a_thread(self, bad: Bad, any_nonsense: str) -> None:
-        """Opening raises the typed error, resuming one too; nothing hangs, and the program is gone afterwards."""
+        """Opening raises the typed error, resuming one too; nothing hangs, and the program is gone afterwards.
+
+        What cannot be read must be an error with a name: a wait has none, and a traceback is not for people.
+        """
         statements, expected = {**self.nonsense, **self.no_thread}[any_nonsense]
         with anyio.fail_after(LIMIT_S):
             async with bad(**dict.fromkeys(self.thread_places, statements)) as runtime:
@@ -111,7 +114,10 @@ class ProviderBadPrograms(ProviderTests):
                     await runtime.resume_thread(provider_identity("unknown"), self.wanted)
 
     async def test_nonsense_in_a_turn_cuts_it_after_what_was_delivered(self, bad: Bad, nonsense_in_turn: str) -> None:
-        """The delta before the nonsense arrives, then the iterator raises; ``closed`` says why the program is of no use any more."""
+        """The delta before the nonsense arrives, then the iterator raises; ``closed`` says why the program is of no use any more.
+
+        What a person has read was said; a turn that goes on after nonsense may say anything.
+        """
         statements, expected = self.nonsense[nonsense_in_turn]
         seen: list[ProviderEvent] = []
         with anyio.fail_after(LIMIT_S):
@@ -123,20 +129,29 @@ class ProviderBadPrograms(ProviderTests):
         assert words_of(seen) == KEPT
 
     async def test_a_program_that_does_not_come_up(self, bad: Bad, failing: str) -> None:
-        """No version, an early end, a banner on the output: entering the context raises a typed error."""
+        """No version, an early end, a banner on the output: entering the context raises a typed error.
+
+        A session that waits for a program that is gone holds its seat, and its owner waits with it.
+        """
         statements, expected = self.not_up[failing]
         with anyio.fail_after(LIMIT_S), pytest.raises(expected):
             async with bad(**{self.up_place: statements}):
                 pytest.fail("entered")
 
     async def test_another_version_than_the_pinned_one_is_refused(self, bad: Bad) -> None:
-        """The version is the running program's own answer, and it is compared before any thread is touched."""
+        """The version is the running program's own answer, and it is compared before any thread is touched.
+
+        Every statement about the program was measured at the pinned one: another may write what cannot be resumed.
+        """
         with anyio.fail_after(LIMIT_S), pytest.raises(ProviderRefusedError, match=self.version_words):
             async with bad(expected_version=self.other_version):
                 pytest.fail("entered")
 
     async def test_a_program_that_is_not_there(self, case: Case, hooks: ProviderHooks, tmp_path: Path) -> None:
-        """The launcher's own refusal passes through."""
+        """The launcher's own refusal passes through.
+
+        It says that the toolchain is not installed, which is for a person to mend, not that the agent failed.
+        """
         with pytest.raises(self.absent_error):
             async with opened(hooks, case.guest, NOWHERE, tmp_path / "empty"):
                 pytest.fail("entered")
@@ -144,13 +159,19 @@ class ProviderBadPrograms(ProviderTests):
     async def test_the_plugin_opens_nothing_before_its_context_is_entered(
         self, case: Case, hooks: ProviderHooks, tmp_path: Path
     ) -> None:
-        """The hook returns at once; a context that is never entered has started no program."""
+        """The hook returns at once; a context that is never entered has started no program.
+
+        What was started outside a context is ended by nobody when the start is cancelled.
+        """
         await hooks.open_runtime(case.guest.runtime_request(tmp_path, NOWHERE), case.guest)
         assert case.guest.processes == []
 
     @pytest.mark.guarantee("CONT-7")
     async def test_another_identity_is_returned_as_it_is(self, bad: Bad) -> None:
-        """The plugin never papers over a wrong thread: the core compares. Nothing can be said in the one that was wanted."""
+        """The plugin never papers over a wrong thread: the core compares. Nothing can be said in the one that was wanted.
+
+        One that is replaced by the wanted one hides the one fault that a resume must never have.
+        """
         with anyio.fail_after(LIMIT_S):
             async with bad() as runtime:
                 identity = await self.begin(runtime)
@@ -162,7 +183,10 @@ class ProviderBadPrograms(ProviderTests):
         assert state.identity == "another"
 
     async def test_an_interrupt_that_is_never_answered_still_ends_with_the_turn(self, case: Case, bad: Bad) -> None:
-        """Programs may not answer an interrupt of a turn that just ended; the end mark counts."""
+        """Programs may not answer an interrupt of a turn that just ended; the end mark counts.
+
+        A wait for both is a wait for ever.
+        """
         if not self.unanswered:
             not_claimed(case, "has an answer to each interrupt, or none to any")
         with anyio.fail_after(LIMIT_S):
@@ -178,7 +202,10 @@ class ProviderBadPrograms(ProviderTests):
 
     @pytest.mark.slow
     async def test_a_program_that_hangs_is_left_within_bounds(self, case: Case, bad: Bad) -> None:
-        """It answers neither the interrupt nor the end of its input: leaving takes the sum of the two bounds, and then it is gone."""
+        """It answers neither the interrupt nor the end of its input: leaving takes the sum of the two bounds, and then it is gone.
+
+        A host with a program that hangs must still stop, in a time that can be told beforehand.
+        """
         with anyio.fail_after(LIMIT_S):
             async with bad(running="time.sleep(100)") as runtime:
                 identity = await self.begin(runtime)
@@ -188,7 +215,10 @@ class ProviderBadPrograms(ProviderTests):
         assert not (await case.guest.processes[-1].wait()).ok
 
     async def test_what_is_of_other_threads_and_turns_is_not_mixed_in(self, case: Case, bad: Bad) -> None:
-        """A stray end mark ends nothing, another thread's text is nobody's, and a kind that is not known changes nothing."""
+        """A stray end mark ends nothing, another thread's text is nobody's, and a kind that is not known changes nothing.
+
+        On a shared host they are other people's, and new versions of a program say new things.
+        """
         if not self.stray:
             not_claimed(case, "has one connection for each thread")
         seen: list[ProviderEvent] = []

@@ -54,7 +54,10 @@ class ProviderDeclarations:
         """Look at what this provider contributes."""
 
     async def test_it_is_what_its_entry_point_names(self, hooks: ProviderHooks) -> None:
-        """What is installed under its name is what is tested, and it says the same of itself at each call."""
+        """What is installed under its name is what is tested, and it says the same of itself at each call.
+
+        A plugin that is tested as one object and installed as another is not tested.
+        """
         [entry] = entry_points(group=PROVIDERS, name=hooks.name)
         described = entry.load()().jam_describe_provider()
         assert described == hooks.description == await hooks.describe()
@@ -62,12 +65,18 @@ class ProviderDeclarations:
 
     @pytest.mark.guarantee("CAP-3", "CAP-8")
     async def test_its_cells_are_published(self, hooks: ProviderHooks) -> None:
-        """Exactly these, and no more: a cell that is published and was never meant fails at somebody's first session."""
+        """Exactly these, and no more: a cell that is published and was never meant fails at somebody's first session.
+
+        People choose from what is published.
+        """
         assert hooks.description.cells == self.cells
 
     @pytest.mark.guarantee("PLAN-5")
     async def test_the_contribution_is_the_same_for_every_cell(self, hooks: ProviderHooks) -> None:
-        """No cell panics and none differs, whatever the engine can do: where the files come from is not the provider's business."""
+        """No cell panics and none differs, whatever the engine can do: where the files come from is not the provider's business.
+
+        A provider that knows about workspaces or engines has to be changed with each new one.
+        """
         answers = [
             await hooks.contribute_plan(context_of(cell, abilities))
             for cell in sorted(hooks.description.cells, key=str)
@@ -78,7 +87,10 @@ class ProviderDeclarations:
 
     @pytest.mark.guarantee("SHARE-5")
     async def test_a_shared_host_takes_a_bounded_number_of_sessions(self, hooks: ProviderHooks) -> None:
-        """In one process or one for each, as it is described; and a refusal with a reason when it is full."""
+        """In one process or one for each, as it is described; and a refusal with a reason when it is full.
+
+        Without a bound the last session to come takes the memory of all.
+        """
         if not any(cell.placement is Placement.SHARED for cell in hooks.description.cells):
             pytest.skip(f"{NOT_CLAIMED}{hooks.name} has no shared cell")
         last = await hooks.place_session(PlacementRequest(seats=self.seats - 1))
@@ -89,14 +101,20 @@ class ProviderDeclarations:
 
     @pytest.mark.guarantee("ENV-3")
     async def test_readiness_is_about_the_key_alone(self, hooks: ProviderHooks) -> None:
-        """A missing key is a reason and a hint that says what to set; the plugin never sees its text."""
+        """A missing key is a reason and a hint that says what to set; the plugin never sees its text.
+
+        It is asked before anything starts; afterwards a missing key is a turn that failed with the vendor's words.
+        """
         assert (await hooks.check_credentials(SOMEBODY)).ready
         missing = await hooks.check_credentials(NOBODY)
         assert missing.ready is not bool(self.hints)
         assert [hint for hint in self.hints if hint not in missing.hint] == []
 
     async def test_the_pin_is_whole(self, hooks: ProviderHooks) -> None:
-        """There is a digest for each machine, and the program is among what may be executed, or is unpacked by something that is."""
+        """There is a digest for each machine, and the program is among what may be executed, or is unpacked by something that is.
+
+        A pin without a digest installs whatever a registry gives.
+        """
         toolchain = hooks.description.toolchain
         if toolchain is None:
             pytest.skip(f"{NOT_CLAIMED}{hooks.name} pins no program")
@@ -106,7 +124,10 @@ class ProviderDeclarations:
 
     @pytest.mark.guarantee("CONT-7")
     async def test_which_version_may_resume_which(self, hooks: ProviderHooks, versions_of: tuple[str, str]) -> None:
-        """What was measured, or follows from what a vendor promises of its numbers; never something newer, never a guess."""
+        """What was measured, or follows from what a vendor promises of its numbers; never something newer, never a guess.
+
+        A conversation that an older program wrote and a newer one misreads is lost without a word.
+        """
         captured, current = versions_of
         assert await hooks.accepts_version(captured, current) is self.versions[versions_of]
 

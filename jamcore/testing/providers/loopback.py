@@ -44,7 +44,10 @@ class ProviderLoopback:
     def test_the_name_server_hears_the_program_when_it_does_ask(
         self, request: pytest.FixtureRequest, tmp_path: Path, provider: ProviderUnderTest
     ) -> None:
-        """The control: with what keeps it quiet undone, the same set-up hears the program ask for its vendor's hosts."""
+        """The control: with what keeps it quiet undone, the same set-up hears the program ask for its vendor's hosts.
+
+        A name server that hears nothing because it does not work proves nothing.
+        """
         if provider.loud is None:
             pytest.skip(f"{NOT_CLAIMED}{provider.name} has no vendor whose hosts it could ask for")
         asked = turn_without_network(request.path, tmp_path, LOUD)["asked"]

@@ -117,7 +117,10 @@ class ProviderModelFaults(ProviderTests):
             assert (await case.turn(runtime, identity, "second"))[-1] == DONE
 
     async def test_a_passing_fault_is_retried_and_the_half_answer_is_not_kept(self, case: Case, passing_fault: str) -> None:
-        """The turn completes by the program's own retry, with the whole answer; a person sees that there was one, where it is told."""
+        """The turn completes by the program's own retry, with the whole answer; a person sees that there was one, where it is told.
+
+        A half answer that stays is told to the model as its own words for as long as the thread lives.
+        """
         async with case.running(*self.rules(self.passing[passing_fault], times=1)) as (model, runtime):
             identity = await case.begin(runtime)
             events = await case.turn(runtime, identity, "first")
@@ -134,12 +137,18 @@ class ProviderModelFaults(ProviderTests):
         assert told == ["one two"]
 
     async def test_a_slow_first_byte_is_only_slow(self, case: Case) -> None:
-        """Half a second of silence before the answer changes nothing."""
+        """Half a second of silence before the answer changes nothing.
+
+        Models think before they speak; a client that takes that for a fault asks, and pays, twice.
+        """
         async with case.running(*self.rules(SlowFault(first_byte_s=0.5))) as (_, runtime):
             assert (await case.turn(runtime, await case.begin(runtime), "first"))[-1] == DONE
 
     async def test_a_stalled_stream_can_be_interrupted(self, case: Case) -> None:
-        """Programs wait for minutes, as for a model that thinks; whoever runs the turn can end it at once, and the thread goes on."""
+        """Programs wait for minutes, as for a model that thinks; whoever runs the turn can end it at once, and the thread goes on.
+
+        A stall is no end: without an interrupt that works the room is lost until its host is stopped.
+        """
         async with case.running(*self.rules(SILENT)) as (_, runtime):
             identity = await case.begin(runtime)
             last = None
@@ -153,7 +162,10 @@ class ProviderModelFaults(ProviderTests):
             assert (await case.turn(runtime, identity, "second"))[-1] == DONE
 
     async def test_an_unreachable_endpoint_ends_the_turn(self, case: Case) -> None:
-        """Nobody listens: the turn fails within its retries and says that it was the connection, or an interrupt ends it."""
+        """Nobody listens: the turn fails within its retries and says that it was the connection, or an interrupt ends it.
+
+        It is the commonest fault of all, and the one that a person can mend when it is named.
+        """
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
             async with case.opened(f"http://127.0.0.1:{unused.getsockname()[1]}") as runtime:

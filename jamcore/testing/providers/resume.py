@@ -142,7 +142,10 @@ class ProviderResume(ProviderTests):
 
     @pytest.mark.guarantee("CONT-3", "CONT-5")
     async def test_what_is_captured_alone_brings_the_thread_back(self, case: Case, make_guest: MakeGuest) -> None:
-        """In another guest that holds nothing but what is captured, the same thread goes on with the same history."""
+        """In another guest that holds nothing but what is captured, the same thread goes on with the same history.
+
+        A file that is needed and not captured is missed on the day on which the host is gone.
+        """
         new = case.at(await make_guest("new"))
         async with case.server(*self.rules(case)) as model:
             thread, _ = await self.killed_in_the_third(case, model)
@@ -160,7 +163,10 @@ class ProviderResume(ProviderTests):
     @pytest.mark.guarantee("CONT-1", "WS-5")
     @asked_of(Claim.ONE_CONVERSATION)
     async def test_the_files_of_one_conversation_bring_it_back_without_its_sibling(self, case: Case, make_guest: MakeGuest) -> None:
-        """What the patterns of a conversation find is its own, and all that it needs in a guest where the other never was."""
+        """What the patterns of a conversation find is its own, and all that it needs in a guest where the other never was.
+
+        An export of one room must hold all of it, and nothing of its neighbours.
+        """
         new = case.at(await make_guest("new"))
         async with case.server(*self.rules(case)) as model:
             async with case.opened(model) as runtime:
@@ -183,7 +189,10 @@ class ProviderResume(ProviderTests):
     @pytest.mark.guarantee("CONT-3")
     @asked_of(Claim.APPEND_ONLY)
     async def test_what_is_declared_append_only_only_ever_grows(self, case: Case) -> None:
-        """The bytes before a kill, a resume and a turn are a prefix of those after, in the one file that there is."""
+        """The bytes before a kill, a resume and a turn are a prefix of those after, in the one file that there is.
+
+        The core copies only what was added; a file that was written anew would be stored as a mixture.
+        """
         async with case.server(*self.rules(case)) as model:
             thread, _ = await self.killed_in_the_third(case, model)
             [kept] = case.captured()
@@ -221,7 +230,10 @@ class ProviderResume(ProviderTests):
 
     @pytest.mark.guarantee("CONT-1")
     async def test_an_unknown_thread_is_refused_and_no_other_is_begun(self, case: Case) -> None:
-        """Whatever it is called: the refusal is typed, nothing new appears among what is kept, and the model is asked nothing."""
+        """Whatever it is called: the refusal is typed, nothing new appears among what is kept, and the model is asked nothing.
+
+        Programs begin a blank thread under a name that they do not know, and the person talks to a stranger.
+        """
         async with case.running(*self.rules(case)) as (model, runtime):
             for identity in (case.provider.unknown, "no-id", "../../etc/passwd", case.provider.unknown.upper()):
                 with pytest.raises(ProviderRefusedError) as caught:
@@ -234,7 +246,10 @@ class ProviderResume(ProviderTests):
 
     @pytest.mark.guarantee("CONT-1")
     async def test_a_thread_killed_before_its_first_turn_comes_back_empty_or_not_at_all(self, case: Case) -> None:
-        """Where nothing of it is kept yet the resume is refused, and the session, which never bound an identity, starts fresh."""
+        """Where nothing of it is kept yet the resume is refused, and the session, which never bound an identity, starts fresh.
+
+        A thread that comes back as something else would bind an identity that nothing was said in.
+        """
         async with case.server(*self.rules(case)) as model:
             async with case.opened(model) as runtime:
                 identity = await case.begin(runtime)
@@ -250,7 +265,10 @@ class ProviderResume(ProviderTests):
 
     @pytest.mark.guarantee("CONT-1")
     async def test_files_that_the_agent_writes_cannot_lock_it_out_or_redirect_it(self, case: Case, tmp_path: Path) -> None:
-        """Broken and hostile configuration changes neither the resume, nor what is run at its start, nor where requests go."""
+        """Broken and hostile configuration changes neither the resume, nor what is run at its start, nor where requests go.
+
+        The agent can write all of them, and so can who writes to the agent.
+        """
         mark = tmp_path / "it-was-run"
         async with case.server(*self.rules(case)) as model:
             thread, _ = await self.killed_in_the_third(case, model)
@@ -268,7 +286,10 @@ class ProviderResume(ProviderTests):
 
     @pytest.mark.guarantee("CONT-11")
     async def test_the_last_text_is_known_by_its_digest(self, case: Case) -> None:
-        """The person's text is kept to the byte, so its digest says whether a turn that Jam does not know is the one that was sent."""
+        """The person's text is kept to the byte, so its digest says whether a turn that Jam does not know is the one that was sent.
+
+        Without it a turn that was cut is run twice, or never.
+        """
         begun: dict[str, tuple[str, str]] = {}
         async with case.server(say("hi")) as model:
             async with case.opened(model) as runtime:
@@ -289,7 +310,10 @@ class ProviderResume(ProviderTests):
     @pytest.mark.guarantee("CONT-1")
     @asked_of(Claim.SINGLE_WRITER)
     async def test_a_thread_that_another_program_holds_is_refused(self, case: Case) -> None:
-        """The second is refused, what is kept is as it was, and the first goes on; two writers lose each other's turns."""
+        """The second is refused, what is kept is as it was, and the first goes on; two writers lose each other's turns.
+
+        Most programs look at nothing before they write.
+        """
         async with case.server(*self.rules(case)) as model, case.opened(model) as first:
             identity = await case.begin(first)
             await case.turn(first, identity, "second")
@@ -303,7 +327,10 @@ class ProviderResume(ProviderTests):
     @pytest.mark.guarantee("CONT-1")
     @asked_of(Claim.PROCESS_EACH)
     async def test_a_thread_that_is_loaded_is_not_loaded_again(self, case: Case) -> None:
-        """A second resume in the same runtime is refused: it would start a second program that writes the same files."""
+        """A second resume in the same runtime is refused: it would start a second program that writes the same files.
+
+        Which of the two a turn went to would be chance.
+        """
         async with case.running(*self.rules(case)) as (_, runtime):
             identity = await case.begin(runtime)
             await case.turn(runtime, identity, "second")
@@ -313,7 +340,10 @@ class ProviderResume(ProviderTests):
 
     @pytest.mark.guarantee("CONT-1")
     async def test_what_is_damaged_is_refused_and_left_as_it_is(self, case: Case) -> None:
-        """Also where the program itself would go on without what it cannot read: something that was said would be gone."""
+        """Also where the program itself would go on without what it cannot read: something that was said would be gone.
+
+        What a program mends in its own way cannot be mended by a person any more.
+        """
         async with case.server(*self.rules(case)) as model:
             thread, _ = await self.killed_in_the_third(case, model)
             places = [*case.captured(), *case.databases()]
@@ -335,7 +365,10 @@ class ProviderResume(ProviderTests):
                 assert [*case.captured(), *case.databases()] == places, name
 
     async def test_a_command_cut_by_the_kill_is_told_to_the_model_as_interrupted(self, case: Case) -> None:
-        """Killed while a command runs, the call stays in the history and gets an output that says so; nothing is run again."""
+        """Killed while a command runs, the call stays in the history and gets an output that says so; nothing is run again.
+
+        A call without an output is refused by some APIs, and one that seems to have worked misleads the model.
+        """
         command = "echo once >> ran.txt; echo begun; sleep 974"
         rules = (say("ok", match=Match(last_user_contains="next")), case.shell("c9", command, Match(last_user_contains="run")))
         async with case.server(*rules) as model:

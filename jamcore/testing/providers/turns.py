@@ -119,7 +119,10 @@ class ProviderTurns(ProviderTests):
         assert not model.unmatched
 
     async def test_a_turn_starts_also_while_the_model_is_silent(self, case: Case) -> None:
-        """Not a byte of the model's answer is needed for the start, and the turn can be interrupted."""
+        """Not a byte of the model's answer is needed for the start, and the turn can be interrupted.
+
+        Until the start nothing can be interrupted, and a turn that was sent counts as in doubt.
+        """
         async with case.running(Rule(answer=(Hold(gate="never"), Text(deltas=("x",))))) as (_, runtime):
             identity = await case.begin(runtime)
             with anyio.fail_after(case.limit_s):
@@ -148,7 +151,10 @@ class ProviderTurns(ProviderTests):
         self.look_at_the_start(started, written)
 
     async def test_deltas_arrive_while_the_answer_is_being_written(self, case: Case) -> None:
-        """The first delta is there while the model still holds the second back."""
+        """The first delta is there while the model still holds the second back.
+
+        An answer that comes at once, after a minute, looks like a room that hangs.
+        """
         async with case.running(IN_TWO_PARTS) as (model, runtime):
             identity = await case.begin(runtime)
             deltas = []
@@ -187,7 +193,10 @@ class ProviderTurns(ProviderTests):
             assert (await case.turn(runtime, identity, "second"))[-1] == DONE
 
     async def test_leaving_a_turn_early_interrupts_it(self, case: Case) -> None:
-        """After the context the command is gone, the model's next request shows the interruption, and the thread is free."""
+        """After the context the command is gone, the model's next request shows the interruption, and the thread is free.
+
+        Whoever reads a turn may fail; the agent must not go on working for nobody.
+        """
         async with case.running(case.shell("c1", "sleep 973; true", FIRST), FINE) as (model, runtime):
             identity = await case.begin(runtime)
             sleeping = frozenset[Process]()
@@ -203,7 +212,10 @@ class ProviderTurns(ProviderTests):
         assert not self.told_of_interrupt or any(words in said for words in self.told_of_interrupt)
 
     async def test_cancellation_in_a_turn_interrupts_it(self, case: Case) -> None:
-        """Whoever runs the turn is cancelled while the model is silent: the turn is interrupted before the context is left."""
+        """Whoever runs the turn is cancelled while the model is silent: the turn is interrupted before the context is left.
+
+        A turn that outlives its owner makes the thread busy for everybody after.
+        """
         async with case.running(FINE, Rule(match=FIRST, answer=(Hold(gate="never"),))) as (model, runtime):
             identity = await case.begin(runtime)
             with anyio.fail_after(case.limit_s):
@@ -214,7 +226,10 @@ class ProviderTurns(ProviderTests):
             assert (await case.turn(runtime, identity, "second"))[-1] == DONE
 
     async def test_closing_the_runtime_in_a_command_leaves_no_process(self, case: Case) -> None:
-        """The owner is cancelled while a command runs: program, shell and children are gone, and the turn reads as interrupted."""
+        """The owner is cancelled while a command runs: program, shell and children are gone, and the turn reads as interrupted.
+
+        What stays behind changes files after the last checkpoint.
+        """
         sleeping = frozenset[Process]()
         async with case.server(case.shell("c1", "sleep 975; true", Match(nth=1))) as model:
             with anyio.fail_after(case.limit_s), anyio.CancelScope() as scope:
@@ -253,7 +268,10 @@ class ProviderTurns(ProviderTests):
         assert len(model.model_requests) == 1
 
     async def test_a_thread_that_is_not_loaded_is_refused(self, case: Case) -> None:
-        """A turn needs a thread that this runtime opened or resumed; nothing is sent to the model for another."""
+        """A turn needs a thread that this runtime opened or resumed; nothing is sent to the model for another.
+
+        Programs begin a new thread for an identity that they do not know, and answer in it.
+        """
         async with case.running() as (model, runtime):
             with pytest.raises(ProviderRefusedError, match="not loaded"):
                 await case.turn(runtime, case.provider.unknown, "hello")
@@ -262,7 +280,10 @@ class ProviderTurns(ProviderTests):
     @pytest.mark.guarantee("SHARE-5")
     @asked_of(Claim.SHARED)
     async def test_two_threads_run_at_the_same_time_in_their_own_directories(self, case: Case) -> None:
-        """Each waits for the other's file, which it could not do one after the other, and each gets its own events."""
+        """Each waits for the other's file, which it could not do one after the other, and each gets its own events.
+
+        On a shared host each is another session: a file or a word in the wrong one is another person's.
+        """
         for name in ("a", "b"):
             (case.work / name).mkdir()
         rules = [
@@ -290,7 +311,10 @@ class ProviderTurns(ProviderTests):
             assert (case.work / name / "here").read_text().strip() == str(case.work / name)
 
     async def test_only_tools_that_a_sandbox_can_have_are_offered(self, case: Case) -> None:
-        """Nothing hosted, nothing that starts turns by itself, nothing outside the conversation; no real credential is there to send."""
+        """Nothing hosted, nothing that starts turns by itself, nothing outside the conversation; no real credential is there to send.
+
+        A model uses what it is offered, and a hosted tool sends the workspace to its vendor.
+        """
         if self.instructions:
             (case.work / self.instructions).write_text(f"{RULE}\n")
         async with case.running(say("hi")) as (model, runtime):
