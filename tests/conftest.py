@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from jamcore.testing.daemon import probe_provider
 from jamcore.testing.postgres import PostgresServer, postgres_server
+from jamcore.testing.scenario.rows import rows_of
+from jamcore.testing.sources import workspace_root
 
 # How long an example takes says how busy the machine is, and nothing about Jam.
 settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -18,8 +21,9 @@ settings.load_profile("unhurried")
 
 @pytest.hookimpl
 def pytest_jam_needs() -> dict[str, Callable[[], str | None]]:
-    """Contribute the need ``codex``: its plugin is installed, and its pinned program can be had here."""
-    return {"codex": partial(probe_provider, "codex")}
+    """Contribute a need for each provider of this workspace: its plugin is installed, and its pinned program can be had here."""
+    rows = rows_of(workspace_root(Path(__file__).resolve()))
+    return {row.provider: partial(probe_provider, row.provider, row.tables) for row in rows if not row.standin}
 
 
 @pytest.fixture(scope="session")

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from jamcore.control.client import JamClient
 from jamcore.testing.crash import Lives
-from jamcore.testing.daemon import DaemonChild, place_toolchain, probe_provider, running_daemon
+from jamcore.testing.daemon import DaemonChild, place_toolchain, running_daemon
 from jamcore.testing.rooms import running
-from jamcore.testing.scenario.rows import rows_of
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
-from jamcore.testing.sources import workspace_root
 
 PROVIDER = "codex"
 SECRET = "sk-real-" + "7f3a" * 10
-
-
-@pytest.hookimpl
-def pytest_jam_needs() -> dict[str, Callable[[], str | None]]:
-    """Contribute a need for each provider with a row in the scenario: it is loaded, and its pinned program can be had."""
-    rows = rows_of(workspace_root(Path(__file__)))
-    return {row.provider: partial(probe_provider, row.provider, row.tables) for row in rows if not row.standin}
 
 
 @pytest.fixture

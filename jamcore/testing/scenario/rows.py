@@ -42,10 +42,12 @@ class ProviderRow:
         standin: What runs in the program's place, where the program cannot be had; empty: the pinned program itself.
         tables: Providers by configuration that the daemon is told of: this one, where no plugin has its name.
         shared: Whether several of its rooms can live on one host.
+        own_process: Whether each of them has a program of its own there.
         told_no: Whether the model is told of a denial; otherwise the turn ends there.
         cut: What is left of a turn when the daemon is killed in it. ``told``: all that the program had told the model. ``said``: what the
             person said, and as much of the rest as was written down in time. ``none``: no word of it, since the conversation is a
             database, which is put back as it was captured.
+        own_words: Texts that the program itself puts into a conversation after a cut turn, each time the same.
         moves: Whether a conversation can go on in another directory; otherwise one of another machine is refused, by name.
     """
 
@@ -57,9 +59,16 @@ class ProviderRow:
     standin: str = ""
     tables: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict)
     shared: bool = True
+    own_process: bool = False
     told_no: bool = True
     cut: Literal["told", "said", "none"] = "told"
+    own_words: frozenset[str] = frozenset()
     moves: bool = True
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What it needs of the machine (:mod:`jamcore.testing.needs`)."""
+        return ("bubblewrap",) if self.standin else ("bubblewrap", self.provider)
 
     @property
     def ran(self) -> str:

@@ -29,9 +29,9 @@ from jamcore.domain.sessions import HostState, Turn, TurnState
 from jamcore.testing.crash import Lives
 from jamcore.testing.daemon import room_event
 from jamcore.testing.exchanges import Exchange, Place, Question
-from jamcore.testing.rooms import ENDED, new_id, refused
+from jamcore.testing.rooms import new_id, refused
 from jamcore.testing.scenario.rows import ProviderRow
-from jamcore.testing.scenario.world import ENGINE, LIMIT_S, Machine, Told, machine, modelled
+from jamcore.testing.scenario.world import ENGINE, LIMIT_S, Machine, Told, ended, machine, modelled
 from jamcore.testing.servers.history import ToolOutput
 
 
@@ -85,9 +85,8 @@ class Story:
         assert self.here.log(asking) == []
         no = DecisionRequest(id=new_id(), decision=ApprovalAnswer.DENY)
         assert (await self.here.client.approvals.decide(asked.payload.request, no)).state is ApprovalState.DENIED
-        await self._ended(asking, turn)
-        ended = (await self.here.state(asking, turn)).state
-        assert ended is TurnState.CAPTURED or (ended is TurnState.INTERRUPTED and not self.here.row.told_no)
+        ends = (TurnState.CAPTURED,) if self.here.row.told_no else (TurnState.CAPTURED, TurnState.INTERRUPTED)
+        await ended(self.here.client, asking, turn, *ends)
         assert self.here.log(asking) == []
         own = exchange.requests(self.here.model.model_requests)
         outputs = [item for item in own[-1].conversation if isinstance(item, ToolOutput) and item.call_id == exchange.call_id]
@@ -100,9 +99,8 @@ class Story:
         exchange = self.exchanges["interrupted"]
         turn = await self.here.say(self.room, exchange)
         await self.here.client.interrupt(self.room.ref)
-        await self._ended(self.room, turn)
+        await ended(self.here.client, self.room, turn, TurnState.INTERRUPTED)
         self.here.model.release(exchange.gate)
-        assert (await self.here.state(self.room, turn)).state is TurnState.INTERRUPTED
         self.here.interrupted(self.room, exchange)
         await self.here.remembers(self.room, self.questions["interrupted"])
 
@@ -119,8 +117,9 @@ class Story:
         exchange = self.exchanges["killed"]
         turn = await self.here.say(self.room, exchange)
         await self.here.kill(exchange)
-        self.here.cut(self.room, exchange)
-        assert (await self.here.state(self.room, turn)).state is not TurnState.CAPTURED
+        left = await self.here.state(self.room, turn)
+        assert left.state is not TurnState.CAPTURED
+        self.here.cut(self.room, exchange, left)
 
     async def resume(self) -> None:
         """The room is the same thread again; the turn is cut, not run again, and the model hears all before it and what is left of it."""
@@ -195,14 +194,6 @@ class Story:
         assert (await client.exports.verify(str(kept.export.id))).sound
 
     # -------------------------------------------------------------------------------------------------------------- parts
-
-    async def _ended(self, told: Told, turn: Turn) -> None:
-        await room_event(
-            self.here.client,
-            told.ref,
-            lambda event: event.turn_id == turn.id and getattr(event.payload, "state", "") in ENDED,
-            limit_s=LIMIT_S,
-        )
 
     async def _events(self, told: Told, turn: Turn) -> list[RoomEvent]:
         events = self.here.client.events(told.ref, after=0, follow=False)

@@ -16,9 +16,9 @@ from jamcore.domain.continuity import ObservationOutcome
 from jamcore.domain.requests import RoomRequest, RoomView, TurnRequest
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.testing.crash import Lives
-from jamcore.testing.daemon import DaemonChild, gone, place_toolchain, running_daemon
+from jamcore.testing.daemon import DaemonChild, gone, place_toolchain, room_event, running_daemon
 from jamcore.testing.exchanges import LOG, Exchange, Question, repeated, said_in
-from jamcore.testing.rooms import ask, managed, new_id
+from jamcore.testing.rooms import ENDED, ask, managed, new_id
 from jamcore.testing.scenario.rows import ProviderRow
 from jamcore.testing.servers.history import AssistantText, Item, UserText, contains_in_order
 from jamcore.testing.servers.ledger import RecordedRequest, held_at
@@ -99,13 +99,15 @@ class Machine:
         told.expected.extend(exchange.acknowledged(self.model.model_requests))
         told.never.append(AssistantText("".join(exchange.second)))
 
-    def cut(self, told: Told, exchange: Exchange) -> None:
-        """Note what the model must, and must not, be told of a turn in which the daemon was killed."""
+    def cut(self, told: Told, exchange: Exchange, turn: Turn) -> None:
+        """Note what the model must, and must not, be told of a turn in which something was killed."""
         acknowledged = exchange.acknowledged(self.model.model_requests)
         if self.row.cut == "none":
             told.never.extend(exchange.items())
             return
-        told.expected.extend(acknowledged if self.row.cut == "told" else acknowledged[:1])
+        if self.row.cut == "said":  # the provider says when it has written down what the person said
+            acknowledged = acknowledged[: turn.provider_turn is not None]
+        told.expected.extend(acknowledged)
         if exchange.holds != "item-done":
             told.never.append(AssistantText("".join(exchange.second)))
 
@@ -137,7 +139,8 @@ class Machine:
         told.expected.append(question.items()[0])
         missing = contains_in_order(told.expected, heard)
         assert missing is None, f"{missing} is not in {heard}"
-        assert not repeated(heard), repeated(heard)
+        twice = repeated(item for item in heard if getattr(item, "text", "") not in self.row.own_words)
+        assert not twice, twice
         assert not set(told.never) & set(heard), "an answer that was never finished"
         assert not self.model.unmatched, self.model.unmatched[0].body
         if self.row.cut == "said":
@@ -152,6 +155,19 @@ class Machine:
         """No command of a room ran twice."""
         log = self.log(told)
         assert len(log) == len(set(log)), "a command ran twice"
+
+
+async def ended(client: JamClient, told: Told, turn: Turn, *states: TurnState) -> Turn:
+    """Wait for the end of a turn, and return it; it must be one of these ends."""
+    await room_event(
+        client,
+        told.ref,
+        lambda event: event.turn_id == turn.id and event.payload.kind == "turn.state" and event.payload.state in ENDED,
+        limit_s=LIMIT_S,
+    )
+    now = next(each for each in await client.turns(told.ref) if each.id == turn.id)
+    assert now.state in states, now
+    return now
 
 
 def is_last(request: RecordedRequest, said: str) -> bool:

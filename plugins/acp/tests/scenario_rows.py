@@ -65,6 +65,7 @@ ROWS = (
         shell=shell,
         standin="a stand-in that was written from public facts",
         tables={STANDIN: standin()},
+        own_process=True,
         cut="none",
     ),
     ProviderRow(

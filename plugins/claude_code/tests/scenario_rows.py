@@ -14,6 +14,13 @@ def shell(call_id: str, command: str) -> Call:
 
 ROWS = (
     ProviderRow(
-        provider="claude_code", title="Claude Code", server=MessagesServer, shell=shell, model="claude-sonnet-5-5", cut="said"
+        provider="claude_code",
+        title="Claude Code",
+        server=MessagesServer,
+        shell=shell,
+        model="claude-sonnet-5-5",
+        own_process=True,
+        cut="said",
+        own_words=frozenset({"No response requested.", "[Request interrupted by user]\n"}),
     ),
 )
