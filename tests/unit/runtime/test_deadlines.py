@@ -283,6 +283,7 @@ class World:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.run)
                 await self.says(TurnStarted(provider_turn="t1"))
+                await self.written(TurnStarted)
                 yield
                 tasks.cancel_scope.cancel()
 
@@ -294,6 +295,12 @@ class World:
     async def settles(self, until: Callable[[], bool]) -> None:
         """Wait until something is so, and all tasks are at rest: the database works in a thread."""
         while not until():  # noqa: ASYNC110 - what is waited for has no event
+            await anyio.sleep(0.001)
+        await anyio.wait_all_tasks_blocked()
+
+    async def written(self, kind: type[Any]) -> None:
+        """Wait until the room has an event of a kind."""
+        while not await self.told(kind):  # noqa: ASYNC110 - it is written in a thread
             await anyio.sleep(0.001)
         await anyio.wait_all_tasks_blocked()
 
@@ -441,7 +448,7 @@ async def test_a_turn_that_waits_for_a_person_never_runs_out(world: World) -> No
     """Not in days; once it is answered the agent has its time again."""
     async with world.running():
         await world.says(QUESTION)
-        await world.settles(lambda: bool(world.desk._open))
+        await world.written(ApprovalRequested)
         await world.time.passes(5 * 86_400)
         assert (world.outcome, world.agent.interrupts) == (None, 0)
         [asked] = await world.store.read(lambda repos: repos.approvals.list())
