@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar
 
 import anyio
 import pytest
 
-from jamcore.domain.errors import JamError
-from jamcore.domain.events import CommandStarted, TextDelta, TurnOutcome, TurnStarted
+from jamcore.domain.events import CommandStarted, TurnOutcome, TurnStarted
 from jamcore.domain.ids import provider_identity
-from jamcore.domain.providers import ProviderGoneError, ProviderRefusedError, ThreadState
+from jamcore.domain.providers import ProviderGoneError, ProviderRefusedError
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.testing.guards import descendants, kill
 from jamcore.testing.providers.case import POLL_S, Case, told
-from jamcore.testing.providers.claims import Claim, ProviderTests, asked_of
+from jamcore.testing.providers.claims import Claim, asked_of
 from jamcore.testing.providers.fixtures import MakeGuest
+from jamcore.testing.providers.refusals import RefusalTests
+from jamcore.testing.providers.resuming import HOSTILE_WORDS
 from jamcore.testing.providers.turns import DONE
 from jamcore.testing.servers.history import AssistantText, ToolCall, ToolOutput, UserText, contains_in_order
-from jamcore.testing.servers.script import Hold, Match, Rule, Text, say
-from jamcore.testing.servers.server import ModelServer
+from jamcore.testing.servers.script import Match, say
 
 TEXTS: Mapping[str, str] = MappingProxyType(
     {
@@ -37,81 +35,10 @@ TEXTS: Mapping[str, str] = MappingProxyType(
 )
 """Texts that programs are tempted to trim, escape, cut or obey."""
 SQLITE = b"SQLite format 3\0"
-HOSTILE_WORDS = "instructions-9917"
-"""What a hostile file would make the agent read."""
 
 
-@asked_of(Claim.CONTINUITY)
-class ProviderResume(ProviderTests):
-    """What a resume is.
-
-    Attributes:
-        gap: What the program itself says, in the model's name, where a turn was cut.
-        refused_by: What was being asked when an unknown thread was refused (``ProviderRefusedError.request``).
-        cut_output: A part of what the model is told of a command that was running when the program was killed.
-        credential: A file of the state root as a login would leave it (``{identity}`` stands for the thread's), or empty.
-        damage: How the one captured file of a conversation is damaged, by what is done to it.
-        damage_error: What comes of that.
-        damage_words: A regular expression that is found in its words.
-    """
-
-    gap: ClassVar[tuple[str, ...]] = ()
-    refused_by: ClassVar[frozenset[str]]
-    cut_output: ClassVar[str] = "interrupted"
-    credential: ClassVar[str] = ""
-    damage: ClassVar[Mapping[str, Callable[[bytes], bytes]]] = MappingProxyType({"emptied": lambda _: b""})
-    damage_error: ClassVar[type[JamError]] = ProviderRefusedError
-    damage_words: ClassVar[str] = "."
-
-    def hostile_files(self, case: Case, identity: str, mark: Path) -> Mapping[Path, str]:
-        """Return broken and hostile files that an agent could write, by their places: in the workspace, the home, the state root.
-
-        Args:
-            case: The guest.
-            identity: The thread that comes back.
-            mark: A file that exists once something of this was run.
-        """
-        raise NotImplementedError
-
-    def look_untouched(self, case: Case) -> None:
-        """Look that no conversation was begun in a guest where there was none."""
-        assert case.captured() == []
-        assert case.databases() == []
-
-    def look_at_the_state(self, case: Case) -> None:
-        """Look at what else lies in a guest after a turn."""
-
-    def rules(self, case: Case) -> tuple[Rule, ...]:
-        """Return the rules of a model for four turns: a tool in the first, an answer in the third that never ends.
-
-        The later texts come first: some programs send the text of a turn that failed again, with the next one's.
-        """
-        look = (Text(deltas=("I look",)), case.provider.shell("c1", "echo tool-4411; exit 3"))
-        return (
-            say("answer-4", match=Match(last_user_contains="fourth")),
-            Rule(
-                match=Match(last_user_contains="third"),
-                answer=(Text(deltas=("half ", "never said"), hold=Hold(gate="never", after=1)),),
-            ),
-            Rule(match=Match(last_user_contains="first", last_is_tool_output=False), answer=look, times=1),
-            say("answer-1", match=Match(last_user_contains="first")),
-            say("answer-2", match=Match(last_user_contains="second")),
-        )
-
-    async def killed_in_the_third(self, case: Case, model: ModelServer) -> tuple[ThreadState, list[str]]:
-        """Run two turns and kill the program in the third; return the thread, and the provider's ids of the finished turns."""
-        turns = []
-        async with case.opened(model) as runtime:
-            thread = await runtime.open_thread(case.request())
-            for text in ("first", "second"):
-                events = await case.turn(runtime, thread.identity, text)
-                assert events[-1] == DONE
-                turns += [event.provider_turn for event in events if isinstance(event, TurnStarted)]
-            with pytest.raises(ProviderGoneError):
-                await case.kill_at(TextDelta, runtime, thread.identity, "third")
-            with anyio.fail_after(case.limit_s):
-                assert "provider.gone" in await runtime.closed()
-        return thread, turns
+class ProviderResume(RefusalTests):
+    """What a resume is. The attributes are those of :class:`ResumeTests`."""
 
     @pytest.mark.guarantee("CONT-1", "CONT-11")
     async def test_a_thread_killed_in_a_turn_comes_back_exactly(self, case: Case) -> None:
@@ -229,41 +156,6 @@ class ProviderResume(ProviderTests):
         self.look_at_the_state(case)
 
     @pytest.mark.guarantee("CONT-1")
-    async def test_an_unknown_thread_is_refused_and_no_other_is_begun(self, case: Case) -> None:
-        """Whatever it is called: the refusal is typed, nothing new appears among what is kept, and the model is asked nothing.
-
-        Programs begin a blank thread under a name that they do not know, and the person talks to a stranger.
-        """
-        async with case.running(*self.rules(case)) as (model, runtime):
-            for identity in (case.provider.unknown, "no-id", "../../etc/passwd", case.provider.unknown.upper()):
-                with pytest.raises(ProviderRefusedError) as caught:
-                    await case.resume(runtime, identity)
-                assert caught.value.request in self.refused_by, identity
-                with pytest.raises(ProviderRefusedError):
-                    await case.turn(runtime, identity, "hello")
-        assert not model.requests
-        self.look_untouched(case)
-
-    @pytest.mark.guarantee("CONT-1")
-    async def test_a_thread_killed_before_its_first_turn_comes_back_empty_or_not_at_all(self, case: Case) -> None:
-        """Where nothing of it is kept yet the resume is refused, and the session, which never bound an identity, starts fresh.
-
-        A thread that comes back as something else would bind an identity that nothing was said in.
-        """
-        async with case.server(*self.rules(case)) as model:
-            async with case.opened(model) as runtime:
-                identity = await case.begin(runtime)
-                await case.kill()
-            async with case.opened(model) as runtime:
-                if not case.provider.keeps_empty_threads:
-                    with pytest.raises(ProviderRefusedError):
-                        await case.resume(runtime, identity)
-                    return
-                again = await case.resume(runtime, identity)
-                assert (again.identity, again.turns) == (identity, ())
-                assert (await case.turn(runtime, identity, "second"))[-1] == DONE
-
-    @pytest.mark.guarantee("CONT-1")
     async def test_files_that_the_agent_writes_cannot_lock_it_out_or_redirect_it(self, case: Case, tmp_path: Path) -> None:
         """Broken and hostile configuration changes neither the resume, nor what is run at its start, nor where requests go.
 
@@ -306,63 +198,6 @@ class ProviderResume(ProviderTests):
         assert {name: [turn.text_digest for turn in turns] for name, turns in found.items()} == {
             name: [sha256(text.encode()).hexdigest()] for name, text in TEXTS.items()
         }
-
-    @pytest.mark.guarantee("CONT-1")
-    @asked_of(Claim.SINGLE_WRITER)
-    async def test_a_thread_that_another_program_holds_is_refused(self, case: Case) -> None:
-        """The second is refused, what is kept is as it was, and the first goes on; two writers lose each other's turns.
-
-        Most programs look at nothing before they write.
-        """
-        async with case.server(*self.rules(case)) as model, case.opened(model) as first:
-            identity = await case.begin(first)
-            await case.turn(first, identity, "second")
-            before = [path.read_bytes() for path in case.captured()]
-            async with case.opened(model) as second:
-                with pytest.raises(ProviderRefusedError):
-                    await case.resume(second, identity)
-            assert [path.read_bytes() for path in case.captured()] == before
-            assert (await case.turn(first, identity, "fourth"))[-1] == DONE
-
-    @pytest.mark.guarantee("CONT-1")
-    @asked_of(Claim.PROCESS_EACH)
-    async def test_a_thread_that_is_loaded_is_not_loaded_again(self, case: Case) -> None:
-        """A second resume in the same runtime is refused: it would start a second program that writes the same files.
-
-        Which of the two a turn went to would be chance.
-        """
-        async with case.running(*self.rules(case)) as (_, runtime):
-            identity = await case.begin(runtime)
-            await case.turn(runtime, identity, "second")
-            with pytest.raises(ProviderRefusedError, match="loaded"):
-                await case.resume(runtime, identity)
-            assert (await case.turn(runtime, identity, "fourth"))[-1] == DONE
-
-    @pytest.mark.guarantee("CONT-1")
-    async def test_what_is_damaged_is_refused_and_left_as_it_is(self, case: Case) -> None:
-        """Also where the program itself would go on without what it cannot read: something that was said would be gone.
-
-        What a program mends in its own way cannot be mended by a person any more.
-        """
-        async with case.server(*self.rules(case)) as model:
-            thread, _ = await self.killed_in_the_third(case, model)
-            places = [*case.captured(), *case.databases()]
-            [kept] = places
-            whole = kept.read_bytes()
-            for name, damage in self.damage.items():
-                for directory in case.capture.guest_scratch:
-                    shutil.rmtree(case.guest.home / directory, ignore_errors=True)  # a restore does that too
-                for beside in kept.parent.glob(f"{kept.name}-*"):  # what a database writes first
-                    beside.unlink()
-                kept.write_bytes(damage(whole))
-                before = kept.read_bytes()
-                async with case.opened(model) as runtime:
-                    with pytest.raises(self.damage_error, match=self.damage_words):
-                        await case.resume(runtime, thread.identity)
-                    with pytest.raises(JamError):
-                        await case.turn(runtime, thread.identity, "fourth")
-                assert kept.read_bytes() == before, name
-                assert [*case.captured(), *case.databases()] == places, name
 
     async def test_a_command_cut_by_the_kill_is_told_to_the_model_as_interrupted(self, case: Case) -> None:
         """Killed while a command runs, the call stays in the history and gets an output that says so; nothing is run again.

@@ -173,8 +173,18 @@ class ProviderTurns(ProviderTests):
 
         A command that outlives its turn changes files that a checkpoint has seen already.
         """
-        rules = (case.shell("c1", "sleep 971 & echo there; sleep 972; true", FIRST), FINE)
-        async with case.running(*rules) as (_, runtime):
+        command = case.shell("c1", "sleep 971 & echo there; sleep 972; true", FIRST)
+        await self.interrupted_in_a_command(case, command, sleepers=2)
+
+    async def interrupted_in_a_command(self, case: Case, *rules: Rule, sleepers: int = 1) -> None:
+        """Interrupt the turn ``first`` when so many of its commands sleep; look that they are gone, and that the thread goes on.
+
+        Args:
+            case: The guest.
+            rules: What the model says to ``first``: it calls the shell once, as ``c1``.
+            sleepers: How many processes that makes.
+        """
+        async with case.running(*rules, FINE) as (_, runtime):
             identity = await case.begin(runtime)
             events: list[ProviderEvent] = []
             sleeping = frozenset[Process]()
@@ -182,7 +192,7 @@ class ProviderTurns(ProviderTests):
                 async with runtime.turn(identity, "first") as stream, anyio.create_task_group() as tasks:
                     async for event in stream:
                         events.append(event)
-                        if found := await case.asleep(event, 2):
+                        if found := await case.asleep(event, sleepers):
                             sleeping = found
                             tasks.start_soon(runtime.interrupt, identity)
             assert sleeping

@@ -14,7 +14,6 @@ from pydantic import JsonValue
 from jam_copilot.config import KEY
 from jam_copilot.runtime import CopilotRuntime
 from jamcore.api import (
-    CommandFinished,
     FileChanged,
     Message,
     Notice,
@@ -23,9 +22,9 @@ from jamcore.api import (
     ThreadRequest,
     UsageReported,
 )
-from jamcore.testing.guards import Process, descendants, settle
+from jamcore.testing.guards import descendants
 from jamcore.testing.providers.case import Case
-from jamcore.testing.providers.turns import DONE, FINE, FIRST, STOPPED, ProviderTurns
+from jamcore.testing.providers.turns import DONE, FINE, FIRST, ProviderTurns
 from jamcore.testing.servers.script import Call, Hold, Match, Rule, say
 
 pytestmark = [pytest.mark.needs("copilot"), pytest.mark.unprivileged]
@@ -82,27 +81,8 @@ class TestTurns(ProviderTurns):
     @pytest.mark.parametrize("how", [BACKGROUND, DETACHED], ids=["in the background", "detached"])
     async def test_an_interrupt_ends_what_runs_beside_the_turn(self, case: Case, how: Mapping[str, JsonValue]) -> None:
         """Its commands are gone when the stream ends, wherever they ran, and the thread takes the next turn."""
-        rules = (
-            shell("sleep 971; true", FIRST, how),
-            Rule(match=Match(tool_output="c1", last_user_contains="first"), answer=(Hold(gate="never"),)),
-            FINE,
-        )
-        async with case.running(*rules) as (_, runtime):
-            identity = await case.begin(runtime)
-            events: list[ProviderEvent] = []
-            sleeping = frozenset[Process]()
-            with anyio.fail_after(case.limit_s):
-                async with runtime.turn(identity, "first") as stream, anyio.create_task_group() as tasks:
-                    async for event in stream:
-                        events.append(event)
-                        if found := await case.asleep(event):
-                            sleeping = found
-                            tasks.start_soon(runtime.interrupt, identity)
-            assert sleeping
-            assert settle(sleeping) == ()  # killed: the machine decides when it is gone
-            assert events[-1] == STOPPED
-            assert [event.item for event in events if isinstance(event, CommandFinished)] == ["c1"]
-            assert (await case.turn(runtime, identity, "second"))[-1] == DONE
+        silent = Rule(match=Match(tool_output="c1", last_user_contains="first"), answer=(Hold(gate="never"),))
+        await self.interrupted_in_a_command(case, shell("sleep 971; true", FIRST, how), silent)
         with anyio.fail_after(case.limit_s):  # what Copilot puts beside a detached command: a shell that looks every five seconds
             while any("sleep 5" in process.command for process in descendants(os.getpid())):  # noqa: ASYNC110 - it tells nobody
                 await anyio.sleep(0.1)
