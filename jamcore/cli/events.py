@@ -194,7 +194,7 @@ class EventView:
             case Reasoning():
                 note(f"· {_short(payload.text)}")
             case Notice():
-                note(_short(payload.text), _LEVELS[payload.level])
+                note(safe_line(payload.text, NOTICE_CHARACTERS), _LEVELS[payload.level])
             case UserSaid():
                 note(f"> {payload.text}", "bold")
             case SessionNotice():

@@ -19,6 +19,7 @@ from jamcore.domain.events import (
     CommandFinished,
     CommandOutput,
     CommandStarted,
+    Notice,
     RoomEvent,
     RoomPayload,
     SessionNotice,
@@ -121,6 +122,15 @@ def test_every_line_is_shown_exactly_once(pieces: list[str], told: bool) -> None
     while seen and not seen[-1]:
         seen.pop()
     assert seen == output.rstrip().splitlines()
+
+
+def test_why_a_turn_failed_is_shown_whole() -> None:
+    """It ends with what to do about it, and so does the notice before it: a line of a terminal is not enough for either."""
+    why = f"Nothing was heard of the agent for 600 s. {'The model endpoint is there. ' * 8}Check it, then say it again."
+    assert shown(TurnEnded(outcome=TurnOutcome.FAILED, code="turn.idle_timeout", detail=why)) == (
+        f"the turn failed: {why} (turn.idle_timeout)\n"
+    )
+    assert shown(Notice(level="warning", text=why)) == f"{why}\n"
 
 
 # ------------------------------------------------------------------------------------------------------------ the past
