@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,10 @@ def core(root: Path) -> tuple[Source, ...]:
 def sources(root: Path) -> tuple[Source, ...]:
     """Every module of the core and of the plugins."""
     return all_sources(root)
+
+
+@pytest.fixture(scope="session")
+def whole_workspace(sources: tuple[Source, ...]) -> None:
+    """Every plugin of the workspace is installed: what is made of all of them would be something else of some."""
+    if absent := sorted({source.package for source in sources if find_spec(source.package) is None}):
+        pytest.skip(f"needs every plugin of the workspace installed; absent: {', '.join(absent)}")

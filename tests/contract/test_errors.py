@@ -5,24 +5,19 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from jamcore.domain.errors import JamError
 from jamcore.testing.error_page import PAGE, load_errors, render
-from jamcore.testing.sources import all_sources
 
 CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*\.[a-z][a-z0-9]*(_[a-z0-9]+)*\Z")
 
 
 @pytest.fixture(scope="module")
-def errors(root: Path) -> tuple[type[JamError], ...]:
+def errors(root: Path, whole_workspace: None) -> tuple[type[JamError], ...]:
     """Every error of the core and of the plugins."""
-    packages = {source.package for source in all_sources(root)}
-    if absent := sorted(package for package in packages if find_spec(package) is None):
-        pytest.skip(f"needs every plugin of the workspace installed; absent: {', '.join(absent)}")
     return load_errors(root)
 
 

@@ -12,11 +12,13 @@ from jamcore.testing.scenario.page import PAGE, render
 from jamcore.testing.scenario.rows import rows_of
 
 
+@pytest.mark.usefixtures("whole_workspace")
 def test_the_page_is_up_to_date(root: Path) -> None:
     """Steps and rows are those of the code: `make guarantees`."""
     assert (root / PAGE).read_text(encoding="utf-8") == render(rows_of(root))
 
 
+@pytest.mark.usefixtures("whole_workspace")
 @pytest.mark.guarantee("PLUG-2")
 def test_every_installed_provider_has_a_row(root: Path) -> None:
     """A provider that comes into the workspace goes through the scenario, itself or by a stand-in that is called so."""
