@@ -43,7 +43,10 @@ class ProviderPitfalls(ProviderTests):
 
     @pytest.mark.guarantee("CONT-1", "CONT-11")
     async def test_what_was_said_before_is_not_told_again(self, case: Case) -> None:
-        """A room has each turn once: the turn after a resume has its own events alone, whatever the program repeats when it loads."""
+        """A room has each turn once: the turn after a resume has its own events alone, whatever the program repeats when it loads.
+
+        What is told twice is in the room twice, and in the next export.
+        """
         async with case.server(*self.rules()) as model:
             async with case.opened(model) as runtime:
                 identity = await case.begin(runtime)
@@ -61,7 +64,10 @@ class ProviderPitfalls(ProviderTests):
 
     @pytest.mark.guarantee("CONT-1")
     async def test_a_conversation_that_rested_for_years_comes_back(self, case: Case) -> None:
-        """Also when the program was started meanwhile for another one, which is when some clean up."""
+        """Also when the program was started meanwhile for another one, which is when some clean up.
+
+        Rooms rest for as long as their owners do.
+        """
         async with case.server(*self.rules()) as model:
             async with case.opened(model) as runtime:
                 identity = await case.begin(runtime)
@@ -80,7 +86,10 @@ class ProviderPitfalls(ProviderTests):
 
     @pytest.mark.guarantee("CONT-1")
     async def test_a_thread_whose_files_are_gone_is_not_begun_anew(self, case: Case) -> None:
-        """Refused as often as it is asked for; an empty conversation under the old name would look like the old one."""
+        """Refused as often as it is asked for; an empty conversation under the old name would look like the old one.
+
+        The person would go on talking to somebody who knows nothing.
+        """
         async with case.server(*self.rules()) as model:
             async with case.opened(model) as runtime:
                 identity = await case.begin(runtime)
@@ -130,7 +139,10 @@ class ProviderPitfalls(ProviderTests):
     @pytest.mark.guarantee("CONT-1")
     @asked_of(Claim.APPROVALS)
     async def test_a_thread_that_never_asks_does_not_ask_when_it_is_resumed(self, case: Case) -> None:
-        """Programs forget what they may do when they end: it is said again with every resume."""
+        """Programs forget what they may do when they end: it is said again with every resume.
+
+        A question that nobody expects stops a room that ran for weeks.
+        """
         make = case.write("c1", "new.txt", "made\n")
         rules = (
             Rule(match=Match(last_user_contains="second", last_is_tool_output=False), answer=(make,), times=1),
