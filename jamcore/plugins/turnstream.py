@@ -89,8 +89,6 @@ class TurnStream:
 
         Of one that ended before it started, only what is for people to read is kept.
         """
-        if self.over.is_set():
-            return
         if end.outcome is TurnOutcome.COMPLETED and self.provider_turn:
             await self.start()
         early, self._early = self._early, []
@@ -98,7 +96,7 @@ class TurnStream:
             if isinstance(event, Notice):
                 await self._emit(event)
         if self.over.is_set():
-            return  # it failed while a notice was passed on
+            return  # before, or while a notice was passed on
         self._end = end
         self._settle()
         if self._holds == 0:

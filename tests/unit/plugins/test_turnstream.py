@@ -270,7 +270,9 @@ async def test_a_turn_that_is_left_while_it_runs_is_interrupted(make_turn: MakeT
     turn, interrupted = make_turn("t1"), []
 
     async def interrupt() -> None:
-        await anyio.lowlevel.checkpoint()
+        await turn.start()
+        for _ in range(EVENTS_AHEAD * 2):
+            await turn.take(said("a"))  # nobody reads it any more, and nobody waits for that
         await turn.finish(INTERRUPTED)
         interrupted.append(turn)
 
@@ -317,8 +319,8 @@ async def test_two_who_stop_a_turn_stop_it_once(make_turn: MakeTurn) -> None:
 
     async def interrupt() -> None:
         calls.append(turn)
-        await turn.finish(INTERRUPTED)
         await go.wait()
+        await turn.finish(INTERRUPTED)
         await turn.take(said("a command ended"))
 
     with anyio.fail_after(LIMIT_S):
