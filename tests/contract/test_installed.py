@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from configparser import ConfigParser
 from importlib.metadata import entry_points, requires
@@ -24,6 +26,29 @@ def test_the_core_comes_from_its_wheel_alone() -> None:
     """The core under test lies in site-packages, and no provider plugin is installed."""
     assert "site-packages" in Path(jamcore.__file__).parts
     assert list(entry_points(group="jam.providers")) == []
+
+
+@pytest.mark.skipif(not TOX_ENV.startswith("core-"), reason="runs in tox -e core-…: elsewhere every plugin is installed")
+@pytest.mark.guarantee("KIT-2")
+def test_every_test_of_the_core_can_be_collected_without_a_plugin(root: Path) -> None:
+    """Whatever needs a plugin says so by a need and is skipped by its name; nothing fails for want of one."""
+    argv = (
+        sys.executable,
+        "-P",
+        "-m",
+        "pytest",
+        "-c",
+        str(root / "pyproject.toml"),
+        "--rootdir",
+        str(root),
+        "-q",
+        "--collect-only",
+        ".",
+    )
+    done = subprocess.run(
+        (*argv, "-p", "no:cacheprovider"), cwd=root / "tests", capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
 
 @pytest.mark.guarantee("KIT-2")

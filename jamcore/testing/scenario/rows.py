@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
+from jamcore.plugins.manager import PROVIDERS
 from jamcore.testing.exchanges import Place, Shell
 from jamcore.testing.servers.server import ModelServer
 
@@ -77,19 +79,34 @@ class ProviderRow:
 
 
 def rows_of(root: Path) -> tuple[ProviderRow, ...]:
-    """Return the rows of all plugins of a workspace, in order of their names.
+    """Return the rows of all installed plugins of a workspace, in order of their names.
 
     Raises:
         LookupError: A plugin's tests have no rows, or two rows have one name.
     """
     rows: list[ProviderRow] = []
-    for tests in sorted(path.parent / "tests" for path in root.glob("plugins/*/pyproject.toml")):
-        rows += _load(tests / FILE)
+    for plugin in _plugins(root):
+        try:
+            rows += _load(plugin / "tests" / FILE)
+        except ModuleNotFoundError as error:
+            if error.name is None or not (plugin / "src" / error.name).is_dir():
+                raise
+            # It is not installed, as no plugin is where the core is tested alone (KIT-2).
     names = [row.provider for row in rows]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         message = f"two rows: {', '.join(twice)}"
         raise LookupError(message)
     return tuple(sorted(rows, key=lambda row: row.provider))
+
+
+def offered(root: Path) -> tuple[str, ...]:
+    """Return the names of the providers that the plugins of a workspace offer by their metadata, installed or not."""
+    projects = [tomllib.loads((plugin / "pyproject.toml").read_text(encoding="utf-8"))["project"] for plugin in _plugins(root)]
+    return tuple(sorted(name for project in projects for name in project["entry-points"][PROVIDERS]))
+
+
+def _plugins(root: Path) -> list[Path]:
+    return sorted(path.parent for path in root.glob("plugins/*/pyproject.toml"))
 
 
 def _load(path: Path) -> tuple[ProviderRow, ...]:
