@@ -95,6 +95,8 @@ COMMANDS: tuple[Command, ...] = (
     Command(("providers", "ls"), "provider_ls", MACHINE, "List the agents that Jam can run", listed=False),
     Command(("providers", "cells"), "provider_cells", MACHINE, "List the legal combinations", listed=False),
     Command(("plugin", "ls"), "plugin_ls", MACHINE, "List plugins: where each comes from, and what is wrong with it"),
+    Command(("plugin", "new"), "plugin_new", MACHINE, "Make a plugin of your own that passes Jam's suite at once"),
+    Command(("plugin", "check"), "plugin_check", MACHINE, "Check plugins against Jam's suite, in one report"),
     Command(("plugin", "block"), "plugin_block", MACHINE, "Never load a plugin again"),
     Command(("plugin", "unblock"), "plugin_unblock", MACHINE, "Load a blocked plugin again"),
     Command(("credential", "set"), "credential_set", MACHINE, "Keep an API key in the daemon; the sandbox never sees it"),

@@ -10,6 +10,9 @@ from pathlib import Path
 _RUN_ON_IMPORT = frozenset({"__main__", "env"})
 """Modules that are programs: importing them runs them (``python -m``, and Alembic's environment)."""
 
+SKELETONS = ("jamcore/testing/skeleton/provider",)
+"""What lies below the core, and is no module of it: the beginnings of other distributions (:mod:`jamcore.testing.skeleton`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -75,6 +78,9 @@ def files_with_tests(root: Path) -> tuple[Path, ...]:
 
 
 def _sources(root: Path, package: Path) -> Iterator[Source]:
+    skeletons = [root / place for place in SKELETONS]
     for path in sorted(package.rglob("*.py")):
+        if any(map(path.is_relative_to, skeletons)):
+            continue
         parts = path.relative_to(package.parent).with_suffix("").parts
         yield Source(".".join(parts[:-1] if parts[-1] == "__init__" else parts), path, root)

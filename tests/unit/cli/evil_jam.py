@@ -40,7 +40,7 @@ ENDS = "── "
 """A line of this, written by no command, says which one comes."""
 SEEN = ("--patch-sha256", "0" * 64)
 WORDS: Mapping[str, tuple[str, ...]] = {"accept": ("--author", "A <a@example.org>", *SEEN), "reject": ("--why", "no", *SEEN)}
-TAKEN: frozenset[str] = frozenset({"demo", "daemon start", "daemon stop"})
+TAKEN: frozenset[str] = frozenset({"demo", "daemon start", "daemon stop", "plugin new", "plugin check"})
 """They start and stop programs, and print nothing that came from a guest."""
 
 

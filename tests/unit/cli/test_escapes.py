@@ -49,7 +49,13 @@ def test_no_text_of_any_command_steers_a_terminal(tmp_path: Path, what: str) -> 
     """Every command, before a daemon whose every text, answer or error, is made of escape sequences: they are seen and do nothing."""
     tmp_path.chmod(0o700)
     parts = shown(what, tmp_path)
-    assert {command.name for command in COMMANDS} - set(parts) == {"demo", "daemon start", "daemon stop"}
+    assert {command.name for command in COMMANDS} - set(parts) == {
+        "demo",
+        "daemon start",
+        "daemon stop",
+        "plugin new",
+        "plugin check",
+    }
     for command, text in parts.items():
         left = SGR.sub("", text).replace("\r", "")
         assert not ACTS.search(left), (command, left)

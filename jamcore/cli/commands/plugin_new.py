@@ -1,0 +1,35 @@
+"""``jam plugin new``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jamcore.cli.options import JsonOption
+from jamcore.cli.programs import become
+
+PROGRAM = "jamcore.testing.skeleton"
+
+
+def command(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The plugin's name: a lower-case identifier, as people will type it.")
+    ],
+    directory: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where to make it; it must not be there yet. Default: jam-NAME here.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Make the distribution of a provider's plugin that passes Jam's suite at once, with a tiny agent inside.
+
+    Its README says in which order to make it yours, and docs/plugin-authors.md why.
+    """
+    become(
+        PROGRAM,
+        *([f"--directory={directory}"] if directory else []),
+        *(["--json"] if json else []),
+        "--",
+        name,
+    )

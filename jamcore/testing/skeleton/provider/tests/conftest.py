@@ -1,0 +1,42 @@
+"""What Jam's provider suite has to know of Acme: how a scripted model calls its tools, and what its program keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from jamcore.testing.providers.fixtures import *  # noqa: F403
+from jamcore.testing.providers.subject import ProviderUnderTest
+from jamcore.testing.servers.chat import ChatServer
+from jamcore.testing.servers.script import Call
+
+from jam_acme.plugin import AcmePlugin
+
+
+def shell(call_id: str, command: str) -> Call:
+    """Return the model's call of the program's shell."""
+    return Call(name="shell", arguments={"command": command}, call_id=call_id)
+
+
+def write(call_id: str, work: Path, name: str, content: str) -> Call:
+    """Return the model's call that makes a file in the session's directory."""
+    return Call(name="write", arguments={"path": name, "content": content}, call_id=call_id)
+
+
+UNDER_TEST = ProviderUnderTest(
+    name="acme",
+    package="jam_acme",
+    plugin=AcmePlugin,
+    toolchain=None,  # TOOLCHAIN, once there is one: the suite installs it, and its tests need the mark needs("acme") then
+    server=ChatServer,  # or ResponsesServer, or MessagesServer: the API that the program speaks
+    model="acme-1",
+    shell=shell,
+    write=write,
+    unknown="01a2f000-0000-4000-8000-000000000000",
+)
+
+
+@pytest.fixture(scope="session")
+def provider() -> ProviderUnderTest:
+    """Acme."""
+    return UNDER_TEST
