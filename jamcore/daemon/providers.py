@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.domain.plugins import PluginReport
-from jamcore.domain.providers import ToolchainMissingError
+from jamcore.domain.providers import NothingToInstallError, ToolchainMissingError
 from jamcore.domain.requests import CellRow, InstalledToolchain, InstallProgress, ProviderView
 from jamcore.plugins.manager import ProviderManager
 from jamcore.runtime.gate import StopGate
@@ -37,12 +37,13 @@ class Providers:
 
         Raises:
             UnknownProviderError: No such provider.
-            ToolchainMissingError: It has none, or none for this machine.
+            NothingToInstallError: Its plugin names no program.
+            ToolchainMissingError: It has none for this machine.
             DaemonStoppingError: The daemon is being stopped; nothing half-installed is left.
         """
         spec = self._plugins.provider(provider).description.toolchain
         if spec is None:
-            raise ToolchainMissingError(provider=provider, problem="the plugin names no program to install")
+            raise NothingToInstallError(provider=provider)
         with self._gate.until_stop(f"install the program of {provider}"):
             return await self._toolchains.install(provider, spec)
 

@@ -250,6 +250,16 @@ class CredentialMissingError(RefusalError):
 
 
 @dataclass(eq=False)
+class NothingToInstallError(RefusalError):
+    """The provider's plugin names no program: it is on no package index, and Jam cannot bring it."""
+
+    code: ClassVar[str] = "toolchain.none"
+    hint: ClassVar[str] = "Install the program yourself, where a sandbox sees it: below /usr, or in the engine's image."
+
+    provider: str
+
+
+@dataclass(eq=False)
 class ToolchainMissingError(RefusalError):
     """The provider's pinned program is not installed, or not available for this machine."""
 

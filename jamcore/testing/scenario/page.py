@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterable
 from pathlib import Path
 
+from jamcore.testing.scenario.faults import FAULTS
 from jamcore.testing.scenario.rows import ProviderRow, rows_of
 from jamcore.testing.scenario.story import STEPS
 from jamcore.testing.sources import workspace_root
@@ -18,6 +19,9 @@ _HEAD = """\
 Made by `python -m jamcore.testing.scenario.page` from the steps in `jamcore/testing/scenario` and the rows beside each plugin's tests
 (`plugins/*/tests/scenario_rows.py`); do not edit. `tests/real/test_every_provider.py` plays it in a real daemon, in the bubblewrap sandbox,
 with a scripted model server on loopback; what the model is told afterwards is the proof. In CI every program has to be there.
+
+The last lines are plays of their own: a model that fails in one turn after another of a room (`tests/real/test_every_provider_fails.py`), and
+two rooms whose daemon, sandbox or program is killed at boundaries that are drawn (`tests/crash/test_every_provider_killed.py`).
 
 """
 _PECULIAR = """
@@ -38,6 +42,9 @@ def render(rows: Iterable[ProviderRow]) -> str:
     titles = " | ".join(row.title for row in rows)
     lines = [_HEAD, f"| step | {titles} |\n", "|---" * (len(rows) + 1), "|\n"]
     lines += [f"| {name} | {' | '.join(row.ran for row in rows)} |\n" for name, _ in STEPS]
+    lines += [f"| *{name}* | {' | '.join(row.ran for row in rows)} |\n" for name in FAULTS]
+    hosts = (f"{row.ran}, {'one host' if row.shared else 'a host each'}" for row in rows)
+    lines.append(f"| *two rooms at once, killed* | {' | '.join(hosts)} |\n")
     lines.append("\n## The steps\n\n")
     for place, (name, step) in enumerate(STEPS, 1):
         lines.append(f"{place}. **{name}**: {' '.join(inspect.cleandoc(step.__doc__ or '').split())}\n")

@@ -49,10 +49,15 @@ class Story:
     # ------------------------------------------------------------------------------------------------------------- steps
 
     async def program(self) -> None:
-        """The daemon has loaded the provider, and its pinned program is installed; a stand-in has none."""
+        """The daemon has loaded the provider, and its pinned program is installed; of one without a pin none can be."""
         (view,) = [each for each in await self.here.client.providers() if each.name == self.here.row.provider]
         assert (view.state, view.problems) == ("loaded", ())
-        assert view.installed or (self.here.row.standin and view.program_version is None)
+        if self.here.row.standin:
+            assert view.program_version is None
+            with refused("toolchain.none"):
+                await self.here.client.install(self.here.row.provider)
+        else:
+            assert view.installed
 
     async def open(self) -> None:
         """A room is made: its sandbox runs, and the provider's program answers in it."""

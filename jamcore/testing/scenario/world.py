@@ -191,13 +191,18 @@ async def modelled(row: ProviderRow, parts: Sequence[Exchange | Question]) -> As
 
 @asynccontextmanager
 async def machine(
-    row: ProviderRow, directory: Path, model: ModelServer, parts: Sequence[Exchange | Question], lives: Lives | None = None
+    row: ProviderRow,
+    directory: Path,
+    model: ModelServer,
+    parts: Sequence[Exchange | Question],
+    lives: Lives | None = None,
+    **more: str,
 ) -> AsyncIterator[Machine]:
-    """Run the daemon of a machine in a directory, with the provider's pinned program in place."""
+    """Run the daemon of a machine in a directory, with the provider's pinned program in place; ``more`` are settings of its own."""
     app = directory / "app"
     if not row.standin:
         await place_toolchain(app, row.provider, tables=row.tables)
     tokens = tuple(part.token for part in parts if isinstance(part, Exchange))
-    daemon = DaemonChild(app, environment=settings_of(row), private=directory / "private", lives=lives)
+    daemon = DaemonChild(app, environment={**settings_of(row), **more}, private=directory / "private", lives=lives)
     async with running_daemon(daemon) as client:
         yield Machine(row, daemon, client, model, tokens)

@@ -132,11 +132,12 @@ def model(turn: Turn, session: str) -> tuple[str, dict[str, Any]]:
     """Ask the endpoint with everything that was said, tell the answer as it comes, and return it with the call in it, if any."""
     body = json.dumps({"model": "stand-in", "stream": True, "messages": list(messages(session))}).encode()
     headers = {"content-type": "application/json", "authorization": f"Bearer {KEY}"}
-    said, call = "", {"id": "", "name": "", "arguments": ""}
+    said, whole, call = "", False, {"id": "", "name": "", "arguments": ""}
     with urllib.request.urlopen(urllib.request.Request(f"{ENDPOINT}/v1/chat/completions", body, headers)) as answer:
         for line in answer:
             turn.check()
             if not line.startswith(b"data: {"):
+                whole = whole or line.startswith(b"data: [DONE]")
                 continue
             choices: list[dict[str, Any]] = json.loads(line[6:])["choices"]
             delta: dict[str, Any] = choices[0]["delta"] if choices else {}
@@ -147,6 +148,8 @@ def model(turn: Turn, session: str) -> tuple[str, dict[str, Any]]:
                 call["id"] += piece.get("id") or ""
                 call["name"] += piece["function"].get("name") or ""
                 call["arguments"] += piece["function"].get("arguments") or ""
+    if not whole:
+        raise ConnectionError("the stream was cut")
     return said, call
 
 
@@ -184,11 +187,13 @@ def prompt(turn: Turn) -> None:
     session, words = turn.asked["params"]["sessionId"], turn.asked["params"]["prompt"][0]["text"]
     try:
         work(turn, session, words)
+        send({"id": turn.asked["id"], "result": {"stopReason": "end_turn"}})
     except CancelledError:
-        return
+        pass
+    except OSError as error:  # the endpoint refused, or was not there
+        send({"id": turn.asked["id"], "error": {"code": -32603, "message": str(error)}})
     finally:
         turns.pop(session, None)
-    send({"id": turn.asked["id"], "result": {"stopReason": "end_turn"}})
 
 
 def work(turn: Turn, session: str, words: str) -> None:
