@@ -25,19 +25,10 @@ collect_ignore = [] if find_spec("benchmarks") else ["real/test_bench.py", "unit
 
 @pytest.hookimpl
 def pytest_jam_needs() -> dict[str, Callable[[], str | None]]:
-<<<<<<< HEAD
     """Contribute a need for each provider of this workspace: its plugin is installed, and its pinned program can be had here."""
     root = workspace_root(Path(__file__).resolve())
     by_name: dict[str, Callable[[], str | None]] = {name: partial(probe_provider, name) for name in offered(root)}
     return by_name | {row.provider: partial(probe_provider, row.provider, row.tables) for row in rows_of(root) if not row.standin}
-=======
-    """Contribute ``codex``, and a need for each provider of the scenario that is there by configuration: its program can be had here."""
-    rows = [row for row in rows_of(workspace_root(Path(__file__).resolve())) if row.tables and not row.standin]
-    return {
-        "codex": partial(probe_provider, "codex"),
-        **{row.provider: partial(probe_provider, row.provider, row.tables) for row in rows},
-    }
->>>>>>> 65053d0 (wip)
 
 
 @pytest.fixture(scope="session")

@@ -70,7 +70,7 @@ class ProviderRow:
     @property
     def needs(self) -> tuple[str, ...]:
         """What it needs of the machine (:mod:`jamcore.testing.needs`)."""
-        return ("bubblewrap",) if self.standin else ("bubblewrap", self.provider if self.tables else f"provider:{self.provider}")
+        return ("bubblewrap",) if self.standin else ("bubblewrap", self.provider)
 
     @property
     def ran(self) -> str:
