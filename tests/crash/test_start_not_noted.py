@@ -72,7 +72,7 @@ async def test_a_turn_whose_start_was_not_noted_is_cut_by_its_name(tmp_path: Pat
         cut = await killed_before_the_note(daemon, client, room, "second")
         assert cut.state is TurnState.CUT
         assert cut.provider_turn
-        assert "is in the conversation" in cut.detail
+        assert "its conversation has what it had written down" in cut.detail
         assert (await ask(client, room, "third")).state is TurnState.CAPTURED
         assert said(model, UserText) == ["first", "second", "third"]
 
