@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 
 import pytest
 
 from jamcore.testing.proof import NOT_CLAIMED
 
-SUITES: Mapping[str, str] = MappingProxyType(
-    {
-        "jamcore.testing.providers.": "docs/plugin-authors.md",
-        "jamcore.testing.engines.": "docs/engine-suite.md",
-        "jamcore.testing.check.": "docs/plugin-authors.md",
-    }
-)
-"""The page that explains the checks of a suite, by how its modules begin."""
+ENGINE_PAGE = "docs/engine-suite.md"
+"""The page that explains the checks of engines."""
 DETAIL_CHARACTERS = 2_000
-KINDS = ("provider", "engine", "policy", "family")
 
 
 class Outcome(StrEnum):
@@ -48,7 +40,7 @@ class Finding:
     detail: str = ""
 
 
-@dataclass
+@dataclass(eq=False)
 class Recorder:
     """A plugin of pytest that keeps what each test found. Setup, call and teardown are one: the worst counts."""
 
@@ -88,16 +80,20 @@ def finding(item: pytest.Item, report: pytest.TestReport, subject: str) -> Findi
 def explained(item: pytest.Item) -> tuple[str, str, str]:
     """Return a test's rule, why it is there, and the page that explains it."""
     from jamcore.testing.engines.checks import check_of  # late: pytest has to be the first to import a suite
+    from jamcore.testing.providers.__main__ import part_of
 
     test = getattr(item, "function", None)
     rule, _, why = (inspect.getdoc(test) or "").partition("\n\n")
     if test is not None and (known := check_of(test)) is not None:
-        why = known.why
-    module = str(getattr(test, "__module__", ""))
-    page = next((page for start, page in SUITES.items() if module.startswith(start)), "")
-    if page.endswith("authors.md"):
-        page += f"#{module.rpartition('.')[2].replace('_', '-')}"
-    return " ".join(rule.split()), " ".join(why.split()), page
+        return known.rule, known.why, ENGINE_PAGE
+    suite = getattr(item, "cls", None)
+    page = part_of(suite) if isinstance(suite, type) and is_published(test) else None
+    return " ".join(rule.split()), " ".join(why.split()), page or ""
+
+
+def is_published(test: object) -> bool:
+    """Whether a test is one of a published suite's, not one of the author's own beside them."""
+    return str(getattr(test, "__module__", "")).startswith("jamcore.testing.")
 
 
 def _outcome(report: pytest.TestReport) -> tuple[Outcome, str]:

@@ -121,7 +121,7 @@ def test_the_report_says_the_rule_why_it_is_there_and_where_it_is_explained(repo
     for each in report[1]["checks"]:
         assert each["rule"], each["check"]
         assert each["why"], each["check"]
-        assert each["page"].startswith("docs/plugin-authors.md#"), each
+        assert each["page"].startswith("docs/provider-suite.md#"), each
         assert bool(each["detail"]) is (each["outcome"] != "passed"), each
     [curious] = [each for each in report[1]["checks"] if (each["subject"], each["outcome"]) == ("curious", "failed")]
     assert "IT_HOME" in curious["detail"]

@@ -1,4 +1,4 @@
-"""What Jam's provider suite has to know of Acme: how a scripted model calls its tools, and what its program keeps."""
+"""What Jam's provider suite has to know of Acme, above all how a scripted model calls its tools."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ UNDER_TEST = ProviderUnderTest(
     name="acme",
     package="jam_acme",
     plugin=AcmePlugin,
-    toolchain=None,  # TOOLCHAIN, once there is one: the suite installs it, and its tests need the mark needs("acme") then
+    # The pinned program, once there is one: the suite installs it, and each test module gets
+    # pytestmark = pytest.mark.needs("acme")
+    toolchain=None,
     server=ChatServer,  # or ResponsesServer, or MessagesServer: the API that the program speaks
     model="acme-1",
     shell=shell,

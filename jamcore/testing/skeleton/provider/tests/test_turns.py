@@ -17,6 +17,7 @@ class TestTurns(ProviderTurns):
 
 
 class TestLoopback(ProviderLoopback):
-    """Acme's. Regular expressions of the hosts that it asks for when nothing keeps it quiet (`loud` in the conftest)."""
+    """Acme's."""
 
+    # Regular expressions of the hosts that it asks for when nothing keeps it quiet (`loud` in the conftest).
     vendors = ()

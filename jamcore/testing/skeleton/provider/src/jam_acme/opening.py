@@ -19,7 +19,7 @@ Program = Callable[[RuntimeRequest], tuple[str, ...]]
 def bundled(request: RuntimeRequest) -> tuple[str, ...]:
     """Return how the tiny agent is started: its text is handed to the guest's own Python.
 
-    A pinned program lies at `request.tools_root`: return (f"{request.tools_root}/bin/acme", "serve") then.
+    A pinned program lies below `request.tools_root`. For one, return the path of its executable there and its arguments.
     """
     return ("/usr/bin/env", "python3", "-I", "-c", files("jam_acme").joinpath("agent.py").read_text())
 

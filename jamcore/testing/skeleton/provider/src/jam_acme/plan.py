@@ -1,4 +1,4 @@
-"""Acme's part of a plan: directories, variables, and which requests its model endpoint gets. It touches nothing."""
+"""Acme's part of a plan: directories, variables, requests to its model. It touches nothing."""
 
 from __future__ import annotations
 
