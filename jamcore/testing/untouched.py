@@ -1,4 +1,4 @@
-"""Sees what a piece of code touches: files, the environment, the network, processes, threads. For code that has to touch nothing.
+"""Sees what a piece of code touches: files, the environment, the network, processes. For code that has to touch nothing.
 
 It hears the interpreter's own audit events of the watching thread, and reads of ``os.environ``. A look at a path that opens nothing
 (``stat``) makes no event and is not seen.
@@ -27,10 +27,9 @@ HEARD = (
     "ctypes.dlopen",
 )
 """How the names of the audit events begin that are heard."""
-EXACTLY = frozenset({"_thread.start_new_thread", "fcntl.flock", "fcntl.fcntl", "signal.pthread_kill"})
 
-_watching: dict[int, list[str]] = {}
-"""What was touched, by the thread that is being watched."""
+_watching = threading.local()
+"""In a thread that is being watched: what it touched."""
 _installed = threading.Event()
 """Audit hooks stay for ever, so there is one for all."""
 
@@ -46,13 +45,13 @@ class Untouched:
         if not _installed.is_set():
             _installed.set()
             sys.addaudithook(_heard)
-        thread = threading.get_ident()
-        setattr(os, "environ", _Noting(os.environ, self.touched, thread))  # noqa: B010 - its type is another
-        _watching[thread] = self.touched
+        noting = _Noting(os.environ, self.touched, threading.get_ident())
+        setattr(os, "environ", noting)  # noqa: B010 - its type is another
+        _watching.touched = self.touched
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        del _watching[threading.get_ident()]
+        del _watching.touched
         setattr(os, "environ", self._environment)  # noqa: B010
 
 
@@ -87,7 +86,6 @@ class _Noting(MutableMapping[str, str]):
 
 
 def _heard(event: str, arguments: tuple[object, ...]) -> None:
-    if _watching and (event.startswith(HEARD) or event in EXACTLY):
-        touched = _watching.get(threading.get_ident())
-        if touched is not None:
-            touched.append(f"{event}: {str(arguments[0])[:200]}" if arguments else event)
+    touched: list[str] | None = getattr(_watching, "touched", None)
+    if touched is not None and event.startswith(HEARD):
+        touched.append(f"{event}: {str(arguments[0])[:200]}" if arguments else event)
