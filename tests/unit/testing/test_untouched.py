@@ -14,7 +14,6 @@ import pytest
 
 from jamcore.testing.untouched import Untouched
 
-
 TOUCHES: dict[str, tuple[Callable[[], object], str]] = {
     "a file": (lambda: Path(__file__).read_bytes(), "open: "),
     "a directory": (lambda: list(Path("/").iterdir()), "os.listdir"),
