@@ -138,3 +138,13 @@ def test_what_is_not_there_is_refused(tmp_path: Path, words: Sequence[str], part
     assert status == 3
     assert found["error"]["code"] == "input.invalid"
     assert part in found["error"]["context"]["problem"]
+
+
+@pytest.mark.guarantee("KIT-1", "CAP-6")
+def test_every_plugin_that_is_installed_here_keeps_its_promises(tmp_path: Path) -> None:
+    """Those of this workspace, by the same checks that are put to everybody's; without a name all are checked."""
+    status, found, said = check(tmp_path)
+    if status == 3:
+        pytest.skip("no plugin but the core's own is installed")
+    assert failed(found) == {each["subject"]: [] for each in found["checks"]}
+    assert (status, found["ok"]) == (0, True), said
