@@ -9,7 +9,7 @@ import anyio
 
 from jam_acp.profile import Profile
 from jam_acp.runtime import AcpRuntime
-from jamcore.api import GuestLauncher, ProviderRuntime, RuntimeRequest
+from jamcore.api import GuestLauncher, ProviderRuntime, RuntimeRequest, owned_tasks
 
 
 @asynccontextmanager
@@ -20,17 +20,12 @@ async def open_acp(profile: Profile, request: RuntimeRequest, launcher: GuestLau
         SandboxGoneError, ExecRefusedError: The program could not be started.
         ProviderRefusedError, ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: It did not come up.
     """
-    failed: Exception | None = None
-    async with anyio.create_task_group() as tasks:
+    async with owned_tasks() as tasks:
         runtime = AcpRuntime(profile, request, launcher, tasks)
         try:
             await runtime.begin()
             yield runtime
-        except Exception as error:  # noqa: BLE001 - raised again below, as it is and not in a group
-            failed = error
         finally:
             with anyio.CancelScope(shield=True):
                 await runtime.close()
             tasks.cancel_scope.cancel()
-    if failed is not None:
-        raise failed
