@@ -50,7 +50,6 @@ class ProviderRow:
             person said, and as much of the rest as was written down in time. ``none``: no word of it, since the conversation is a
             database, which is put back as it was captured.
         own_words: Texts that the program itself puts into a conversation after a cut turn, each time the same.
-        moves: Whether a conversation can go on in another directory; otherwise one of another machine is refused, by name.
     """
 
     provider: str
@@ -65,7 +64,6 @@ class ProviderRow:
     told_no: bool = True
     cut: Literal["told", "said", "none"] = "told"
     own_words: frozenset[str] = frozenset()
-    moves: bool = True
 
     @property
     def needs(self) -> tuple[str, ...]:

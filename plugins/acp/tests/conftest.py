@@ -69,7 +69,6 @@ UNDER_TEST = ProviderUnderTest(
     write=write,
     unknown="ses_dd42c930cffe9QnJMC2uY5hKY7",
     keeps_empty_threads=True,
-    keeps_directory=True,
     refuses_second_writer=False,
     limit_s=60.0,
 )

@@ -56,7 +56,6 @@ ROWS = (
         shared=False,
         told_no=False,
         cut="none",
-        moves=False,
     ),
     ProviderRow(
         provider=STANDIN,

@@ -12,8 +12,10 @@ import pytest
 
 from jam_acp.profiles.opencode import DATABASE, OPENCODE
 from jamcore.api import ProviderGoneError, ProviderRefusedError, ThreadRequest
-from jamcore.testing.providers.case import Case
+from jamcore.testing.providers.case import Case, told
 from jamcore.testing.providers.resume import ProviderResume
+from jamcore.testing.servers.history import contains_in_order
+from jamcore.testing.servers.script import Match, say
 
 pytestmark = [pytest.mark.needs("opencode"), pytest.mark.unprivileged, pytest.mark.slow]
 
@@ -58,14 +60,38 @@ class TestResume(ProviderResume):
         assert not list(case.guest.home.rglob("*.npm*"))
 
     @pytest.mark.guarantee("CONT-1")
-    async def test_a_session_whose_directory_is_another_one_is_refused(self, case: Case) -> None:
-        """OpenCode would go on in the old directory, which is another workspace's or nobody's."""
-        async with case.running(*self.rules(case)) as (_, runtime):
-            identity = await case.begin(runtime)
-            elsewhere = case.work / "elsewhere"
-            elsewhere.mkdir()
-            with pytest.raises(ProviderRefusedError, match="keeps the session's directory"):
-                await case.resume(runtime, identity, cwd=elsewhere)
+    async def test_a_session_goes_on_in_another_directory(self, case: Case) -> None:
+        """OpenCode alone would go on in the old one, which is another workspace's or nobody's. Moved, it knows all and works in the new."""
+        write = case.shell("moved", "pwd > here.txt", Match(last_user_contains="move", last_is_tool_output=False))
+        elsewhere = case.guest.home.parent / "else where"
+        elsewhere.mkdir()
+        async with case.server(write, say("done", match=Match(last_user_contains="move")), *self.rules(case)) as model:
+            async with case.opened(model) as runtime:
+                identity = await case.begin(runtime)
+                await case.turn(runtime, identity, "second")
+                before = told(model)
+            async with case.opened(model) as runtime:
+                again = await case.resume(runtime, identity, cwd=elsewhere)
+                await case.turn(runtime, identity, "move")
+            after = told(model)
+        assert (again.identity, len(again.turns)) == (identity, 1)
+        assert contains_in_order(before, after) is None
+        assert (elsewhere / "here.txt").read_text() == f"{elsewhere}\n"
+        assert not (case.work / "here.txt").exists()
+
+    @pytest.mark.guarantee("CONT-1")
+    @pytest.mark.parametrize("name", ["it's", 'a "b"', "a\\b"])
+    async def test_a_directory_whose_name_no_command_can_hold_is_refused(self, case: Case, name: str) -> None:
+        """And the session is where it was."""
+        (case.work / name).mkdir()
+        async with case.server(*self.rules(case)) as model:
+            async with case.opened(model) as runtime:
+                identity = await case.begin(runtime)
+            async with case.opened(model) as runtime:
+                with pytest.raises(ProviderRefusedError, match="cannot be changed"):
+                    await case.resume(runtime, identity, cwd=case.work / name)
+            async with case.opened(model) as runtime:
+                assert (await case.resume(runtime, identity)).identity == identity
 
     async def test_another_model_is_used_when_it_comes_back_with_one(self, case: Case) -> None:
         """OpenCode remembers the model of the last message; the one that a person chose since then wins."""

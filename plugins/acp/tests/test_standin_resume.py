@@ -93,6 +93,23 @@ async def test_an_agent_that_keeps_a_sessions_directory_must_have_the_right_one(
 
 
 @pytest.mark.guarantee("CONT-1")
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("echo no such session; exit 3", r"could not be changed: 'no such session\\n', ended with 3"),
+        ("exit 0", "keeps the session's directory"),
+    ],
+    ids=["it fails", "it does nothing"],
+)
+async def test_a_session_that_could_not_be_moved_is_refused(plain: Profile, fake: Bad, command: str, words: str) -> None:
+    """Whatever the command says of itself: where the session is, the agent says."""
+    profile = plain.model_copy(update={"keeps_cwd": True, "move": ("/bin/sh", "-c", command)})
+    async with fake(profile, list='result({"sessions": [{"sessionId": "s", "cwd": "/old"}]}); continue') as runtime:
+        with pytest.raises(ProviderRefusedError, match=words):
+            await runtime.resume_thread(provider_identity("s"), QUIET)
+
+
+@pytest.mark.guarantee("CONT-1")
 async def test_an_agent_that_cannot_bring_sessions_back_is_never_asked_to(plain: Profile, fake: Bad, guest: LocalGuest) -> None:
     """Its plugin declares no continuity, and a resume is refused before anything is started."""
     forgetful = plain.model_copy(update={"capture": None, "resume": Resume.NONE})

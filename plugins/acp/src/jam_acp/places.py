@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 
-_NAMES = re.compile(r"\{(tools_root|state_root|home|relay_url|cwd|model)\}")
+_NAMES = re.compile(r"\{(tools_root|state_root|home|relay_url|cwd|model|identity)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,7 @@ class Places:
     relay_url: str
     cwd: str = ""
     model: str = ""
+    identity: str = ""
 
     def fill(self, text: str) -> str:
         """Return ``text`` with the places in it. In one that is JSON they are written as JSON writes text, so that none can end it."""

@@ -81,9 +81,9 @@ class UnknownSession(Record):
 class Profile(Record):
     """One agent.
 
-    In ``argv``, ``version_argv``, ``environment``, ``model_value`` and the contents of ``prepared``, ``{tools_root}``, ``{state_root}``,
-    ``{home}`` and ``{relay_url}`` stand for the guest's places; ``{cwd}`` and ``{model}`` for what the session asks for, in all but
-    ``version_argv`` and ``prepared``. In a value that is JSON they are written as JSON writes text.
+    In ``argv``, ``version_argv``, ``move``, ``environment``, ``model_value`` and the contents of ``prepared``, ``{tools_root}``,
+    ``{state_root}``, ``{home}`` and ``{relay_url}`` stand for the guest's places; ``{cwd}`` and ``{model}`` for what the session asks for,
+    in all but ``version_argv`` and ``prepared``. In a value that is JSON they are written as JSON writes text.
 
     Attributes:
         name: The provider's name.
@@ -102,7 +102,10 @@ class Profile(Record):
         kept_at_once: A session is on disk when ``session/new`` is answered: then a turn counts as started when it is sent, else with
             the first sign that the agent works on it.
         keeps_cwd: It goes on in the directory in which a session was begun, whatever is asked when it is loaded: then a session whose
-            directory is another one now is refused.
+            directory is another one now is refused, unless it can be moved.
+        move: A command that writes into an agent's state that the session ``{identity}`` is in ``{cwd}`` now. It runs where a session comes
+            back in another directory, while no process of the agent runs for it; then the session must be there. Neither text has a
+            quote or a backslash in it.
         authentication, auth_method: Whether and how ``authenticate`` is called.
         mode: The mode that each session is put into, also when it comes back; empty: the agent's own.
         model_value: How the agent calls the model that a person chose.
@@ -135,6 +138,7 @@ class Profile(Record):
     resume: Resume = Resume.NONE
     kept_at_once: bool = False
     keeps_cwd: bool = False
+    move: tuple[str, ...] = ()
     authentication: Authentication = Authentication.NEVER
     auth_method: str = ""
     mode: str = ""
@@ -160,6 +164,8 @@ class Profile(Record):
             )
         if self.authentication is Authentication.WHEN_REFUSED and not self.auth_method:
             raise ValueError("auth_method is missing: which method is called when the agent refuses a session")
+        if self.move and not self.keeps_cwd:
+            raise ValueError("move is for an agent that keeps a session's directory: keeps_cwd is missing")
         return self
 
     @property

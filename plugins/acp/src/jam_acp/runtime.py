@@ -18,7 +18,7 @@ from jam_acp.places import Places
 from jam_acp.profile import Profile, Resume
 from jam_acp.questions import CANCELLED, reply
 from jam_acp.replay import Replay, digest_of, turn_id
-from jam_acp.sessions import METHODS, Session, open_session, resume_session
+from jam_acp.sessions import METHODS, Session, lies_elsewhere, open_session, resume_session
 from jam_acp.stream import Turn
 from jam_acp.updates import SPOKEN, Updates
 from jamcore.api import (
@@ -46,7 +46,7 @@ from jamcore.api import (
 )
 
 VERSION_S = 60.0
-"""Until the program has printed its version: seconds on a busy machine."""
+"""Until the program has printed its version, or moved a session: seconds on a busy machine."""
 STOP_S = 10.0
 """Until a cancelled turn ends: 0.2 s when all is well."""
 AGAIN_S = 1.0
@@ -117,6 +117,10 @@ class AcpRuntime(ProgramRuntime):
                 provider=self._profile.name, request=METHODS[self._profile.resume], detail="it is loaded already"
             )
         agent = await self._agent_for(request)
+        if self._profile.move and await lies_elsewhere(agent, identity, request.cwd):
+            await self._leave_agent(agent)
+            await self._move(identity, request.cwd)
+            agent = await self._agent_for(request)
         replay = self._replays[agent] = Replay()
         try:
             session, turns = await resume_session(agent, identity, request, replay)
@@ -240,6 +244,26 @@ class AcpRuntime(ProgramRuntime):
             detail = f"it did not print its version, and ended with {code}"
             raise ProviderRefusedError(provider=self._profile.name, request="version", detail=detail)
         return found[0]
+
+    async def _move(self, identity: str, cwd: str) -> None:
+        """Say in the agent's state that a session is in another directory now. Whether it is, is seen when it comes back."""
+        if set("'\"\\") & set(identity + cwd):
+            detail = f"the session's directory cannot be changed to {cwd[:200]!r}"
+            raise ProviderRefusedError(provider=self._profile.name, request="move", detail=detail)
+        places = Places(
+            tools_root=self._request.tools_root,
+            state_root=self._request.state_root,
+            home=self._request.home,
+            relay_url=self._request.relay_url,
+            cwd=cwd,
+            identity=identity,
+        )
+        environment = (f"{name}={places.fill(value)}" for name, value in self._profile.environment)
+        argv = ("/usr/bin/env", *environment, *(places.fill(part) for part in self._profile.move))
+        code, printed = await self._launcher.run(argv, cwd=self._request.start_directory, timeout_s=VERSION_S)
+        if code != 0:
+            detail = f"the session's directory could not be changed: {printed.decode(errors='replace')[-200:]!r}, ended with {code}"
+            raise ProviderRefusedError(provider=self._profile.name, request="move", detail=detail)
 
     async def _agent_for(self, request: ThreadRequest) -> Agent:
         agent, self._spare = self._spare, None

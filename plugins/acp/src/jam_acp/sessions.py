@@ -153,10 +153,15 @@ def _replays(profile: Profile) -> bool:
     return profile.resume is Resume.LOAD
 
 
+async def lies_elsewhere(agent: Agent, identity: str, cwd: str) -> bool:
+    """Whether an agent lists a session in another directory than it shall have; one that lists none has nothing to move."""
+    place = member(await _listed(agent, identity), "cwd")
+    return place is not None and place != cwd
+
+
 async def _require_place(agent: Agent, identity: str, cwd: str) -> None:
     """Refuse a session that would go on in another directory than it shall, whose files are not this session's."""
-    entry = await _listed(agent, identity)
-    place = None if entry is None else entry.get("cwd")
+    place = member(await _listed(agent, identity), "cwd")
     if place != cwd:
         raise ProviderRefusedError(
             provider=agent.profile.name,

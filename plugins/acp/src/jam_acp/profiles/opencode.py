@@ -53,6 +53,12 @@ SECURED = 'read -r word </proc/sys/kernel/random/uuid && [ -n "$word" ] && expor
 """Beside its protocol OpenCode opens an HTTP server on loopback that answers everybody. The password is made in the guest at each start and
 known to nobody else; without one nothing is started."""
 
+MOVE = (
+    "UPDATE session SET path = CASE WHEN path = ltrim(directory, '/') THEN ltrim('{cwd}', '/') ELSE path END, directory = '{cwd}' "
+    "WHERE id = '{identity}'"
+)
+"""Where a session has another directory than it began in: that of an export on another machine, or of files that were copied."""
+
 INSTRUCTIONS = """\
 Jam runs you. Usually a sandbox is around you whose only network is the model endpoint; where none is, you run as the person who uses this
 machine: change nothing outside this workspace, and look at nothing there, unless the person asks for exactly that.
@@ -120,6 +126,7 @@ OPENCODE = Profile(
     resume=Resume.LOAD,
     kept_at_once=True,
     keeps_cwd=True,
+    move=("{tools_root}/bin/opencode", "db", "--pure", MOVE),
     model_value=f"{PROVIDER}/{{model}}",
     default_model="default",
     extensions=(
