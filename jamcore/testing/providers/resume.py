@@ -182,22 +182,19 @@ class ProviderResume(RefusalTests):
 
         Without it a turn that was cut is run twice, or never.
         """
-        begun: dict[str, tuple[str, str]] = {}
+        texts = [list(TEXTS.values())] if self.every_digest else [[text] for text in TEXTS.values()]
+        begun: list[tuple[str, list[str]]] = []
         async with case.server(say("hi")) as model:
             async with case.opened(model) as runtime:
-                for name, text in TEXTS.items():
+                for group in texts:
                     identity = await case.begin(runtime)
-                    started, *_ = await case.turn(runtime, identity, text)
-                    assert isinstance(started, TurnStarted)
-                    begun[name] = identity, started.provider_turn
+                    starts = [(await case.turn(runtime, identity, text))[0] for text in group]
+                    begun.append((identity, [start.provider_turn for start in starts if isinstance(start, TurnStarted)]))
             async with case.opened(model) as runtime:
-                found = {name: (await case.resume(runtime, identity)).turns for name, (identity, _) in begun.items()}
-        assert {name: [turn.provider_turn for turn in turns] for name, turns in found.items()} == {
-            name: [turn] for name, (_, turn) in begun.items()
-        }
-        assert {name: [turn.text_digest for turn in turns] for name, turns in found.items()} == {
-            name: [sha256(text.encode()).hexdigest()] for name, text in TEXTS.items()
-        }
+                found = [(await case.resume(runtime, identity)).turns for identity, _ in begun]
+        assert [[turn.provider_turn for turn in turns] for turns in found] == [turns for _, turns in begun]
+        digests = [[sha256(text.encode()).hexdigest() for text in group] for group in texts]
+        assert [[turn.text_digest for turn in turns] for turns in found] == digests
 
     async def test_a_command_cut_by_the_kill_is_told_to_the_model_as_interrupted(self, case: Case) -> None:
         """Killed while a command runs, the call stays in the history and gets an output that says so; nothing is run again.

@@ -31,6 +31,7 @@ class ResumeTests(ProviderTests):
         gap: What the program itself says, in the model's name, where a turn was cut.
         refused_by: What was being asked when an unknown thread was refused (``ProviderRefusedError.request``).
         cut_output: A part of what the model is told of a command that was running when the program was killed.
+        every_digest: After a resume the text of each turn is known by its digest, and not of the last alone.
         credential: A file of the state root as a login would leave it (``{identity}`` stands for the thread's), or empty.
         damage: How the one captured file of a conversation is damaged, by what is done to it.
         damage_error: What comes of that.
@@ -40,6 +41,7 @@ class ResumeTests(ProviderTests):
     gap: ClassVar[tuple[str, ...]] = ()
     refused_by: ClassVar[frozenset[str]]
     cut_output: ClassVar[str] = "interrupted"
+    every_digest: ClassVar[bool] = False
     credential: ClassVar[str] = ""
     damage: ClassVar[Mapping[str, Callable[[bytes], bytes]]] = MappingProxyType({"emptied": lambda _: b""})
     damage_error: ClassVar[type[JamError]] = ProviderRefusedError

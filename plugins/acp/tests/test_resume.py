@@ -31,6 +31,7 @@ class TestResume(ProviderResume):
     """OpenCode's."""
 
     refused_by = frozenset({"session/load"})
+    every_digest = True
     damage = MappingProxyType({"garbage": lambda _: b"garbage" * 1_000})
     damage_error = ProviderGoneError  # it ends before it answers, and says why
     damage_words = "not a database"
