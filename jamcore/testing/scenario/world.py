@@ -61,8 +61,8 @@ class Machine:
         return self.daemon.app
 
     def request(self, **more: object) -> RoomRequest:
-        """Return the request for a room of the provider in a sandbox of the real engine."""
-        return managed(self.row.provider, self.model.base_url, engine=ENGINE, model=self.row.model, **more)
+        """Return the request for a room of the provider, in a sandbox of the real engine unless told otherwise."""
+        return managed(self.row.provider, self.model.base_url, **{"engine": ENGINE, "model": self.row.model, **more})
 
     async def open(self, **more: object) -> Told:
         """Make a room."""
