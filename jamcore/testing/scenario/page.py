@@ -20,9 +20,9 @@ Made by `python -m jamcore.testing.scenario.page` from the steps in `jamcore/tes
 (`plugins/*/tests/scenario_rows.py`); do not edit. `tests/real/test_every_provider.py` plays it in a real daemon, in the bubblewrap sandbox,
 with a scripted model server on loopback; what the model is told afterwards is the proof. In CI every program has to be there.
 
-The last lines are plays of their own: a model that fails in one turn after another of a room (`test_every_provider_fails.py` beside it), a
-room in the engine that isolates nothing, whose agent asks (`test_every_provider_without_sandbox.py`), and two rooms whose daemon, sandbox or
-program is killed at boundaries that are drawn (`tests/crash/test_every_provider_killed.py`).
+The last lines are plays of their own: a model that fails in one turn after another of a room (`test_every_provider_fails.py` beside
+it), a room in the engine that isolates nothing, whose agent asks (`test_every_provider_without_sandbox.py`), and two rooms whose daemon,
+sandbox or program is killed at boundaries that are drawn (`tests/crash/test_every_provider_killed.py`).
 
 """
 _PECULIAR = """
