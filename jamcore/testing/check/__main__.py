@@ -17,6 +17,7 @@ from jamcore.cli.exits import Exit, exit_of
 from jamcore.cli.output import Output
 from jamcore.cli.text import safe
 from jamcore.domain.errors import InvalidInputError, JamError
+from jamcore.engines.registry import GROUP as ENGINES
 from jamcore.plugins.manager import PROVIDERS
 from jamcore.system.distributions import CORE, by_name, installed
 from jamcore.testing.check import report
@@ -58,15 +59,17 @@ def check(plugin: str | None) -> tuple[report.Recorder, int, str]:
         What was found, the status of pytest, and what pytest printed.
 
     Raises:
-        InvalidInputError: There is no such distribution, it has no provider's plugin, or the directory has no tests.
+        InvalidInputError: There is no such distribution, it has no such plugin, or the directory has no tests.
     """
     if plugin is not None and (plugin in {".", ".."} or "/" in plugin):
         return _of_directory(Path(plugin).absolute())
     recorder = report.Recorder()
-    asked = Asked(tuple(_installed(plugin)))
-    if not asked.providers:
+    asked = Asked(tuple(_installed(PROVIDERS, plugin)), tuple(_installed(ENGINES, plugin)))
+    if not (asked.providers or asked.engines):
         whose = "is installed" if plugin is None else f"is in an installed distribution called {plugin[:80]!r}"
-        raise InvalidInputError(field="plugin", problem=f"no provider's plugin {whose}; a source directory is named with a slash")
+        raise InvalidInputError(
+            field="plugin", problem=f"no provider's or engine's plugin {whose}; a source directory is named with a slash"
+        )
     settings = ("-c", os.devnull, f"--rootdir={SUITE.parent}", "--import-mode=importlib", "-o", "anyio_mode=auto")
     return recorder, *_run(recorder, asked, *settings, str(SUITE))
 
@@ -79,8 +82,8 @@ def _of_directory(directory: Path) -> tuple[report.Recorder, int, str]:
         return recorder, *_run(recorder, f"--rootdir={directory}", "tests")
 
 
-def _installed(distribution: str | None) -> Iterable[Installed]:
-    for found in (each for same in by_name(installed((PROVIDERS,))).values() for each in same):
+def _installed(group: str, distribution: str | None) -> Iterable[Installed]:
+    for found in (each for same in by_name(installed((group,))).values() for each in same):
         name = canonicalize_name(found.distribution)
         if name == CORE if distribution is None else name != canonicalize_name(distribution):
             continue

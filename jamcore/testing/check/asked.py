@@ -9,16 +9,19 @@ import pytest
 
 from jamcore.system.distributions import Found
 
+PROVIDER, ENGINE = "provider", "engine_plugin"
+"""What tests call the plugin that they are about."""
+
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A provider's plugin that is installed."""
+    """A plugin that is installed: of a provider, or of an engine."""
 
     found: Found
 
     @property
     def name(self) -> str:
-        """The provider's name."""
+        """The plugin's name."""
         return self.found.name
 
     @property
@@ -38,8 +41,18 @@ class Asked:
     """A plugin of pytest that puts the checks to these."""
 
     providers: tuple[Installed, ...]
+    engines: tuple[Installed, ...]
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Make a test for each plugin."""
-        if "provider" in metafunc.fixturenames:
-            metafunc.parametrize("provider", self.providers, ids=[each.name for each in self.providers])
+        """Make a test for each plugin; of a kind of which there is none, none at all."""
+        for kind, those in ((PROVIDER, self.providers), (ENGINE, self.engines)):
+            if kind in metafunc.fixturenames:
+                metafunc.parametrize(kind, those, ids=[each.name for each in those])
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave out what pytest puts in the place of a test of nothing."""
+        items[:] = [item for item in items if all(_is_asked(item, kind) for kind in (PROVIDER, ENGINE))]
+
+
+def _is_asked(item: pytest.Item, kind: str) -> bool:
+    return kind not in getattr(item, "fixturenames", ()) or isinstance(item.callspec.params.get(kind), Installed)  # type: ignore[attr-defined]

@@ -14,6 +14,8 @@ from jamcore.testing.proof import NOT_CLAIMED
 
 ENGINE_PAGE = "docs/engine-suite.md"
 """The page that explains the checks of engines."""
+INSTALLED_ENGINE_PAGE = "docs/engine-authors.md#what-an-installed-engine-is-asked"
+"""The place that explains what is asked without making a sandbox."""
 DETAIL_CHARACTERS = 2_000
 
 
@@ -73,7 +75,7 @@ def finding(item: pytest.Item, report: pytest.TestReport, subject: str) -> Findi
     case = item.name.removeprefix(name)
     words = name.removeprefix("test_").replace("_", " ")
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    whose = getattr(parameters.get("provider") or parameters.get("plugin"), "name", "") or subject
+    whose = getattr(parameters.get("provider") or parameters.get("engine_plugin"), "name", "") or subject
     return Finding(whose, words + ("" if case == f"[{whose}]" else case), outcome, rule, why, page, detail)
 
 
@@ -88,6 +90,8 @@ def explained(item: pytest.Item) -> tuple[str, str, str]:
         return known.rule, known.why, ENGINE_PAGE
     suite = getattr(item, "cls", None)
     page = part_of(suite) if isinstance(suite, type) and is_published(test) else None
+    if page is None and is_published(test):
+        page = INSTALLED_ENGINE_PAGE
     return " ".join(rule.split()), " ".join(why.split()), page or ""
 
 

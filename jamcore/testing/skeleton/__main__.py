@@ -1,4 +1,4 @@
-"""``jam plugin new``: ``python -m jamcore.testing.skeleton NAME [--directory DIR] [--json]``."""
+"""``jam plugin new``: ``python -m jamcore.testing.skeleton NAME [--engine] [--directory DIR] [--json]``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jamcore.domain.errors import JamError
 from jamcore.testing.skeleton.making import Kind, make
 
 _NEXT = """\
-Made {place}: a plugin that passes Jam's suite as it is, with a tiny agent inside.
+Made {place}: a plugin that passes Jam's suite as it is, with a tiny {inside} inside.
 
   cd {place}
   pip install -e ".[dev]"
@@ -26,12 +26,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Make the distribution; return the exit status."""
     parser = argparse.ArgumentParser(prog="jam plugin new", description="Make a plugin's distribution that passes Jam's suite.")
     parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--engine", action="store_true", help="an engine instead of a provider")
     parser.add_argument("--directory", type=Path, metavar="DIR", help="where to make it; default: jam-NAME here")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     chosen = parser.parse_args(arguments)
     output = Output(json=chosen.json, out=sys.stdout, err=sys.stderr)
+    kind = Kind.ENGINE if chosen.engine else Kind.PROVIDER
     try:
-        place = make(Kind.PROVIDER, chosen.name, chosen.directory)
+        place = make(kind, chosen.name, chosen.directory)
     except JamError as error:
         output.problem(error)
         return exit_of(error)
@@ -39,9 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
         output.note(f"jam plugin new: it cannot be written: {error}")
         return Exit.FAULT
     if chosen.json:
-        output.document({"name": chosen.name, "kind": Kind.PROVIDER.value, "directory": str(place)})
+        output.document({"name": chosen.name, "kind": kind.value, "directory": str(place)})
     else:
-        output.line(_NEXT.format(place=place))
+        output.line(_NEXT.format(place=place, inside="engine" if chosen.engine else "agent"))
     return Exit.OK
 
 

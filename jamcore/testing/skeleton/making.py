@@ -27,6 +27,7 @@ class Kind(StrEnum):
     """What a skeleton is of."""
 
     PROVIDER = "provider"
+    ENGINE = "engine"
 
 
 def names_of(name: str) -> Mapping[str, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractAsyncContextManager
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from jamcore.api import (
     DEDICATED_MANAGED_CELLS,
     SHARED_CELL,
+    Ability,
     ActivationPlan,
     CaptureEntry,
     CaptureKind,
@@ -16,7 +17,11 @@ from jamcore.api import (
     CredentialReport,
     CredentialSpec,
     CredentialView,
+    EngineContext,
+    EngineHealth,
+    Finding,
     GuestLauncher,
+    Isolation,
     PlacementAnswer,
     PlacementRequest,
     PlanContext,
@@ -209,3 +214,50 @@ class Forgetful(Healthy):
         entries=(CaptureEntry(pattern="threads/*.jsonl", kind=CaptureKind.APPEND_ONLY),),
         conversation_patterns=("sessions/{identity}.jsonl",),
     )
+
+
+class Engine:
+    """An engine that keeps every promise, opened over nothing."""
+
+    api_version = (1, 0)
+    name = "engine"
+    isolation = Isolation.NONE
+    abilities: frozenset[Ability] = frozenset()
+    hint = "Install it."
+
+    def open(self, context: EngineContext) -> Self:
+        """Return itself."""
+        return self
+
+    async def __aenter__(self) -> Self:
+        """Open it."""
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Close it."""
+
+    async def probe(self) -> EngineHealth:
+        """Find something missing."""
+        finding = Finding(subject="it", ok=False, detail="is not there", hint=self.hint)
+        return EngineHealth(engine=self.name, usable=False, findings=(finding,))
+
+
+class Unclassed(Engine):
+    """Has an isolation class that is none."""
+
+    name = "unclassed"
+    isolation = "strong"  # type: ignore[assignment]
+
+
+class Boasting(Engine):
+    """Claims to freeze, and cannot."""
+
+    name = "boasting"
+    abilities = frozenset({Ability.FREEZE})
+
+
+class Speechless(Engine):
+    """Does not say what to do about what is missing."""
+
+    name = "speechless"
+    hint = ""

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from jamcore.engines.registry import GROUP
 from jamcore.plugins.manager import PROVIDERS
-from jamcore.testing.check.suite import TestPromises as Suite
+from jamcore.testing.check import suite
 from jamcore.testing.wheels import build_wheel, install_wheels
 
 BREAKERS = Path(__file__).with_name("promise_breakers.py")
@@ -37,6 +38,15 @@ BREAKS: Mapping[str, str | None] = MappingProxyType(
     }
 )
 """Which promise each plugin breaks."""
+ENGINES: Mapping[str, str | None] = MappingProxyType(
+    {
+        "engine": None,
+        "unclassed": "it would be loaded",
+        "boasting": "it has the methods of its abilities",
+        "speechless": "its probe is an answer",
+    }
+)
+"""Which promise each engine breaks."""
 BY_METADATA = MappingProxyType(
     {
         "boundless-needs": ("jamcore", "its distribution says which core it needs"),
@@ -67,11 +77,19 @@ def failed(report: Report) -> dict[str, list[str]]:
     return found
 
 
+def checks_of(tests: type) -> set[str]:
+    """Return the checks of a suite as the report names them."""
+    return {name.removeprefix("test_").replace("_", " ") for name in dir(tests) if name.startswith("test_")}
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory in which the distributions are installed."""
     directory = tmp_path_factory.mktemp("site")
-    entries = {PROVIDERS: {name: f"promise_breakers:{name.title()}" for name in BREAKS}}
+    entries = {
+        group: {name: f"promise_breakers:{name.title()}" for name in names}
+        for group, names in ((PROVIDERS, BREAKS), (GROUP, ENGINES))
+    }
     modules = {"promise_breakers": BREAKERS.read_text()}
     wheels = [build_wheel(directory, "jam-breakers", "1.0", modules=modules, entries=entries, requires=(CORE,))]
     for name, (needs, _) in BY_METADATA.items():
@@ -96,7 +114,7 @@ def test_each_plugin_fails_exactly_the_promise_that_it_breaks(report: tuple[int,
     """And the one that breaks none fails nothing; a check that fails for another reason proves nothing about its rule."""
     status, found = report
     assert status == 1
-    assert failed(found) == {name: [broken] if broken else [] for name, broken in BREAKS.items()}
+    assert failed(found) == {name: [broken] if broken else [] for name, broken in {**BREAKS, **ENGINES}.items()}
 
 
 @pytest.mark.guarantee("KIT-1")
@@ -110,9 +128,9 @@ def test_what_a_distribution_requires_is_a_promise(site: Path, name: str) -> Non
 @pytest.mark.guarantee("KIT-1")
 def test_every_promise_is_broken_by_somebody() -> None:
     """A new check needs a plugin here that fails it."""
-    names = {name.removeprefix("test_").replace("_", " ") for name in dir(Suite) if name.startswith("test_")}
     broken = {each for each in BREAKS.values() if each} | {each for _, each in BY_METADATA.values()}
-    assert names == broken | BY_NO_PLUGIN
+    assert checks_of(suite.TestPromises) == broken | BY_NO_PLUGIN
+    assert checks_of(suite.TestEngines) == {each for each in ENGINES.values() if each}
 
 
 @pytest.mark.guarantee("KIT-1")
@@ -121,7 +139,8 @@ def test_the_report_says_the_rule_why_it_is_there_and_where_it_is_explained(repo
     for each in report[1]["checks"]:
         assert each["rule"], each["check"]
         assert each["why"], each["check"]
-        assert each["page"].startswith("docs/provider-suite.md#"), each
+        page = "docs/engine-authors.md#" if each["subject"] in ENGINES else "docs/provider-suite.md#"
+        assert each["page"].startswith(page), each
         assert bool(each["detail"]) is (each["outcome"] != "passed"), each
     [curious] = [each for each in report[1]["checks"] if (each["subject"], each["outcome"]) == ("curious", "failed")]
     assert "IT_HOME" in curious["detail"]
@@ -130,7 +149,7 @@ def test_the_report_says_the_rule_why_it_is_there_and_where_it_is_explained(repo
 
 @pytest.mark.parametrize(
     ("words", "part"),
-    [(("no-such",), "no provider's plugin"), (("./nowhere",), "no tests"), (("jamcore",), "no provider's plugin")],
+    [(("no-such",), "no provider's or engine's"), (("./nowhere",), "no tests")],
 )
 def test_what_is_not_there_is_refused(tmp_path: Path, words: Sequence[str], part: str) -> None:
     """By code, and with status 3 as everywhere."""
