@@ -77,6 +77,7 @@ PY      = py$(shell $(BIN)/python -c 'import sys; print("%d%d" % sys.version_inf
 wheels: $(STAMP)
 	@set -e; for plugin in $(notdir $(PLUGINS)); do \
 	  echo "== $$plugin"; $(BIN)/tox run -q -e "plugin-$$plugin-$(PY)" -- -m "not slow" "$(CURDIR)/plugins/$$plugin/tests"; done
+	$(BIN)/tox run -q -e examples-$(PY)
 	$(BIN)/tox run -q -e core-$(PY) -- "$(CURDIR)/tests/contract" "$(CURDIR)/tests/unit/domain" "$(CURDIR)/tests/unit/testing"
 
 guarantees: $(STAMP)
@@ -88,6 +89,7 @@ guarantees: $(STAMP)
 	$(BIN)/python -m jamcore.testing.crash_page
 	$(BIN)/python -m jamcore.testing.engines --write
 	$(BIN)/python -m jamcore.testing.providers --write
+	$(BIN)/python -m jamcore.testing.skeleton.examples
 	$(BIN)/python -m jamcore.testing.hooks_page
 	$(BIN)/python -m jamcore.testing.capabilities_page
 	$(BIN)/python -m jamcore.testing.scenario.page

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from jamcore.domain.errors import ConflictError, InvalidInputError
+from jamcore.testing.skeleton.examples import EXAMPLES, directory
 from jamcore.testing.skeleton.making import Kind, files_of, make
 
 TOOLS = (("ruff", "check", "--no-cache", "."), ("ruff", "format", "--no-cache", "--check", "."), ("mypy", "--no-incremental"))
@@ -102,3 +103,19 @@ def test_the_command_says_where_it_is_and_what_is_next(tmp_path: Path) -> None:
     assert (again.returncode, json.loads(again.stdout)["error"]["code"]) == (3, "conflict.changed_record")
     other = run("jamcore.testing.skeleton", "other", "--json", "--directory", "there", cwd=tmp_path)
     assert json.loads(other.stdout) == {"name": "other", "kind": "provider", "directory": str(tmp_path / "there")}
+
+
+@pytest.mark.guarantee("KIT-1")
+@pytest.mark.parametrize("kind", Kind)
+def test_the_examples_are_what_is_made(kind: Kind) -> None:
+    """What CI builds as wheels and checks in a clean environment is what an author gets; `make guarantees` makes it anew."""
+    place = directory(Path(__file__).parents[3], kind)
+    kept = {
+        str(path.relative_to(place)): path.read_text() for path in place.rglob("*") if path.is_file() and not made_by_tools(path)
+    }
+    assert kept == dict(files_of(kind, EXAMPLES[kind]))
+
+
+def made_by_tools(path: Path) -> bool:
+    """Whether a file is what a tool left beside the sources."""
+    return any(part == "__pycache__" or part.endswith("_cache") or part in {"build", "dist"} for part in path.parts)

@@ -1,0 +1,1 @@
+"""Jam's engine ExampleEngine."""

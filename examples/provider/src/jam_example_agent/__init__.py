@@ -1,0 +1,1 @@
+"""Jam's provider plugin for ExampleAgent."""
