@@ -103,6 +103,10 @@ class Kills:
         for number, exchange in enumerate(round_.exchanges):
             if exchange is not None and number in struck:
                 turn = await self.here.state(self.rooms[number], turns[number])
+                if exchange.holds == "item-done" and turn.state is TurnState.CAPTURED:
+                    # Its last word was whole, and some agents tell of no other end when they tell a conversation again.
+                    self.rooms[number].expected.extend(exchange.items())
+                    continue
                 assert turn.state is TurnState.CUT, f"its answer never ended: {turn}"
                 self.here.cut(self.rooms[number], exchange, turn)
         await self._each(round_.questions, self.here.remembers)
