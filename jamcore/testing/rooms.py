@@ -15,7 +15,8 @@ from jamcore.domain.requests import EndpointChoice, RoomRequest, RoomView, TurnR
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.system.ids import SystemIds
 from jamcore.testing.daemon import room_event
-from jamcore.testing.servers.responses import Call, Match, Rule, Text
+from jamcore.testing.exchanges import Shell, exec_command
+from jamcore.testing.servers.script import Match, Rule, Text
 
 ENDED = frozenset({TurnState.CAPTURED, TurnState.FAILED, TurnState.CUT, TurnState.INTERRUPTED})
 
@@ -63,16 +64,17 @@ def refused(code: str) -> Iterator[pytest.ExceptionInfo[JamError]]:
     assert caught.value.hint
 
 
-def running(command: str, *, said: str, answer: str = "Done.") -> tuple[Rule, ...]:
+def running(command: str, *, said: str, answer: str = "Done.", shell: Shell = exec_command) -> tuple[Rule, ...]:
     """Return the model's side of a turn in which one command is run, as often as the turn is asked for.
 
     Args:
         command: For the guest's shell.
         said: A part of the person's text, by which the turn is known.
         answer: The last message.
+        shell: How the provider's model runs a command.
     """
     call = f"call_{abs(hash((command, said))):x}"[:40]
     return (
         Rule(match=Match(last_user_contains=said, last_is_tool_output=True), answer=(Text(deltas=(answer,)),)),
-        Rule(match=Match(last_user_contains=said), answer=(Call(name="exec_command", arguments={"cmd": command}, call_id=call),)),
+        Rule(match=Match(last_user_contains=said), answer=(shell(call, command),)),
     )
