@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jamcore.testing.servers.apis import SERVERS
 from jamcore.testing.servers.script import Script, say
+from jamcore.testing.servers.server import ModelServer
 
 ANSWER = ("Here ", "is ", "what ", "you ", "asked ", "for.")
 
 
 @contextmanager
-def model_server(root: Path, deltas: tuple[str, ...] = ANSWER, api: str = "responses") -> Iterator[str]:
-    """Yield the base URL of a server of one of the APIs that answers everything with the same deltas, at once."""
+def model_server(root: Path, server: type[ModelServer], deltas: tuple[str, ...] = ANSWER) -> Iterator[str]:
+    """Yield the base URL of a server of this API that answers everything with the same deltas, at once."""
     script = root / "script.json"
     script.write_text(Script(rules=(say(*deltas),)).model_dump_json())
-    argv = (sys.executable, "-m", SERVERS[api].__module__, "--script", str(script))
+    argv = (sys.executable, "-m", server.__module__, "--script", str(script))
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

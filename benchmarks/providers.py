@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-import tomllib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 import anyio
 from anyio import to_thread
@@ -26,6 +24,8 @@ from jamcore.plugins.manager import ProviderManager
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.testing.daemon import DaemonChild, place_toolchain, running_daemon
 from jamcore.testing.rooms import managed
+from jamcore.testing.scenario.rows import FILE, ProviderRow, rows_of
+from jamcore.testing.scenario.world import settings_of
 from jamcore.testing.toolchains import ToolchainUnavailableError, pinned_toolchain
 
 WARM_UP = 3
@@ -33,6 +33,8 @@ ROOMS = (1, 2, 8)
 """On one host, each with a turn behind it."""
 SETTLE_S = 3.0
 """After the last turn, before memory is read: programs go on working for a moment after they have answered."""
+ROOT = Path(__file__).parents[1]
+"""The workspace whose plugins are measured."""
 PROVIDER_S = 3600.0
 """All of one provider's measurements; what they wait for has narrower bounds of its own."""
 
@@ -42,43 +44,17 @@ class NotMeasurableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Peculiar:
-    """What is peculiar to one provider here.
-
-    Attributes:
-        api: The model server that its program speaks to, by its name in :data:`jamcore.testing.servers.apis.SERVERS`.
-        model: What both sides ask for; absent: the provider's own default.
-    """
-
-    api: str
-    model: str | None = None
-
-
-PECULIAR: Mapping[str, Peculiar] = MappingProxyType(
-    {
-        "codex": Peculiar("responses"),
-        "claude_code": Peculiar("messages"),
-        "copilot": Peculiar("responses", "mock-model"),
-        "opencode": Peculiar("chat", "mock-model"),
-        "codex_acp": Peculiar("responses"),
-    }
-)
-CONFIGURATION = Path(__file__).parents[1] / "plugins" / "acp" / "examples" / "codex-acp.toml"
-"""One more provider, which no code was written for."""
-
-
-@dataclass(frozen=True, slots=True)
 class Subject:
-    """One provider that is measured."""
+    """One provider that is measured, with what its plugin's tests say of it (:mod:`jamcore.testing.scenario.rows`)."""
 
-    name: str
+    row: ProviderRow
     hooks: ProviderHooks
     tools: Path
 
     @property
-    def peculiar(self) -> Peculiar:
-        """What is peculiar to it."""
-        return PECULIAR[self.name]
+    def name(self) -> str:
+        """Its name in the daemon."""
+        return self.row.provider
 
     @property
     def placement(self) -> Placement:
@@ -88,15 +64,13 @@ class Subject:
 
     async def daemon(self, root: Path) -> DaemonChild:
         """Return a daemon, not started, that has the provider and its program."""
-        app, tables = root / "app", _tables()
-        await place_toolchain(app, self.name, tables=tables)
-        if self.name in tables:
-            (app / "config.toml").write_text(CONFIGURATION.read_text())
-        return DaemonChild(app, private=root / "private")
+        app = root / "app"
+        await place_toolchain(app, self.name, tables=self.row.tables)
+        return DaemonChild(app, environment=settings_of(self.row), private=root / "private")
 
     async def room(self, client: JamClient, url: str, placement: Placement = Placement.DEDICATED) -> MeasuredRoom:
         """Make a room."""
-        view = await client.create_room(managed(self.name, url, model=self.peculiar.model, placement=placement))
+        view = await client.create_room(managed(self.name, url, model=self.row.model, placement=placement))
         return MeasuredRoom(client, str(view.room.id))
 
 
@@ -139,8 +113,8 @@ async def measure_providers(root: Path, *, only: Iterable[str], turns: int, kill
             place = root / subject.name
             place.mkdir(mode=0o700)
             began = time.monotonic()
-            with model_server(place, api=subject.peculiar.api) as url:
-                rows += _rows(subject, await _compared(subject, place / "pair", url, turns, kills))
+            with model_server(place, subject.row.server) as url:
+                rows += _rows(subject, await compared(subject, place / "pair", url, turns=turns, kills=kills))
                 rows += [_memory_row(subject, one) for one in await _memory(subject, place / "rooms", url, rooms)]
             print(f"  {subject.name}: measured in {time.monotonic() - began:.0f} s", file=sys.stderr)
     return rows
@@ -152,8 +126,9 @@ async def subjects(only: frozenset[str] = frozenset()) -> list[Subject]:
     Raises:
         NotMeasurableError: A provider of ``only`` cannot be.
     """
+    rows = {row.provider: row for row in await to_thread.run_sync(rows_of, ROOT) if not row.standin}
     manager = ProviderManager()
-    await manager.load(tables=_tables())
+    await manager.load(tables={name: table for row in rows.values() for name, table in row.tables.items()})
     found: dict[str, Subject] = {}
     why: dict[str, str] = {
         report.name: f"its plugin is {report.state}: {'; '.join(report.violations)}" for report in manager.reports()
@@ -163,11 +138,11 @@ async def subjects(only: frozenset[str] = frozenset()) -> list[Subject]:
         toolchain = hooks.description.toolchain
         if toolchain is None:
             why[name] = "it has no pinned program"
-        elif name not in PECULIAR:
-            why[name] = "the bench's table does not name it"
+        elif name not in rows:
+            why[name] = f"its plugin's tests have no row for it ({FILE})"
         elif not only or name in only:
             try:
-                found[name] = Subject(name, hooks, await to_thread.run_sync(pinned_toolchain, toolchain))
+                found[name] = Subject(rows[name], hooks, await to_thread.run_sync(pinned_toolchain, toolchain))
             except ToolchainUnavailableError as error:
                 why[name] = str(error)
     for name in sorted((only or set(why)) - set(found)):
@@ -176,11 +151,6 @@ async def subjects(only: frozenset[str] = frozenset()) -> list[Subject]:
         message = f"cannot be measured: {', '.join(sorted(missing))}"
         raise NotMeasurableError(message)
     return list(found.values())
-
-
-def _tables() -> Mapping[str, Mapping[str, object]]:
-    tables: Mapping[str, Mapping[str, object]] = tomllib.loads(CONFIGURATION.read_text())["providers"]
-    return tables
 
 
 def _rows(subject: Subject, figures: Figures) -> list[Row]:
@@ -210,20 +180,29 @@ def _memory_row(subject: Subject, memory: Memory) -> Row:
 async def _both(subject: Subject, root: Path, url: str) -> AsyncIterator[tuple[DaemonChild, MeasuredRoom, PlainProgram]]:
     daemon = await subject.daemon(root)
     async with (
-        plain_program(subject.hooks, subject.tools, root / "plain", url, subject.peculiar.model) as program,
+        plain_program(subject.hooks, subject.tools, root / "plain", url, subject.row.model) as program,
         running_daemon(daemon) as client,
     ):
         yield daemon, await subject.room(client, url), program
 
 
-async def _compared(subject: Subject, root: Path, url: str, turns: int, kills: int) -> Figures:
-    """Alternate turns, the one side first and then the other; then kill both again and again."""
+async def compared(subject: Subject, root: Path, url: str, *, turns: int, kills: int = 0, warm_up: int = WARM_UP) -> Figures:
+    """Alternate turns, the one side first and then the other; then kill both again and again.
+
+    Args:
+        subject: Whose program it is.
+        root: A directory that does not exist yet.
+        url: Where the model is.
+        turns: How many pairs of turns are counted.
+        kills: How many times each side is killed.
+        warm_up: How many pairs come before those that are counted.
+    """
     figures = Figures()
     async with _both(subject, root, url) as (daemon, room, program):
         await program.start()
         async with aclosing(await room.attached()) as events:
-            for number in range(turns + WARM_UP):
-                taken = figures if number >= WARM_UP else Figures()
+            for number in range(turns + warm_up):
+                taken = figures if number >= warm_up else Figures()
                 for side in ("jam", "plain") if number % 2 else ("plain", "jam"):
                     await anyio.sleep(REST_S)
                     if side == "jam":
@@ -233,7 +212,7 @@ async def _compared(subject: Subject, root: Path, url: str, turns: int, kills: i
                         times = await program.turn(number)
                         taken.plugin.add(times.asked, times.told)
                         taken.program.add(times.written, times.read)
-        for number in range(turns + WARM_UP, turns + WARM_UP + kills):
+        for number in range(turns + warm_up, turns + warm_up + kills):
             began = time.perf_counter()
             await brought_back(daemon, room)
             async with aclosing(await room.attached()) as events:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, aclosing
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,16 +13,16 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from benchmarks.direct import DirectCodex, direct_codex
 from benchmarks.model import model_server
+from benchmarks.plain import PlainProgram, nothing_left, plain_program
 from benchmarks.processes import processor_s, proportional_mib, sandbox_processes
-from benchmarks.room import REST_S, MeasuredRoom, said
+from benchmarks.providers import Subject, subjects
+from benchmarks.room import REST_S, MeasuredRoom
 from benchmarks.table import Laps, Row
 from benchmarks.turns import PROVIDER
-from jamcore.domain import layout
 from jamcore.domain.cells import Placement
 from jamcore.domain.events import RoomEvent
-from jamcore.testing.daemon import DaemonChild, place_toolchain, running_daemon
+from jamcore.testing.daemon import running_daemon
 from jamcore.testing.rooms import managed
 
 WIDTHS = (1, 4, 16)
@@ -52,12 +53,13 @@ async def measure_width(root: Path, *, rounds: int, idle_s: float) -> list[Row]:
         idle_s: For how long they are left alone.
     """
     rows: list[Row] = []
-    with model_server(root) as url:
+    [subject] = await subjects(frozenset({PROVIDER}))
+    with nothing_left(), model_server(root, subject.row.server) as url:
         for count in WIDTHS:
             for placement in (Placement.DEDICATED, Placement.SHARED):
                 own = root / f"{placement}-{count}"
-                mine = await _rooms(own, url, count, placement, rounds=rounds, idle_s=idle_s)
-                raw = await _programs(own, url, count, rounds=rounds)
+                mine = await _rooms(subject, own, url, count, placement, rounds=rounds, idle_s=idle_s)
+                raw = await _programs(subject, own, url, count, rounds=rounds)
                 rows += _rows(count, placement, mine, raw)
     return rows
 
@@ -78,16 +80,16 @@ def _rows(count: int, placement: Placement, mine: Figures, raw: Figures) -> list
 # ---------------------------------------------------------------------------------------------------------------- with Jam
 
 
-async def _rooms(root: Path, url: str, count: int, placement: Placement, *, rounds: int, idle_s: float) -> Figures:
-    app, found = root / "app", Figures()
-    await place_toolchain(app, PROVIDER)
-    daemon = DaemonChild(app, private=root / "private")
+async def _rooms(
+    subject: Subject, root: Path, url: str, count: int, placement: Placement, *, rounds: int, idle_s: float
+) -> Figures:
+    found, daemon = Figures(), await subject.daemon(root)
     async with running_daemon(daemon) as client:
         await anyio.sleep(SETTLE_S)
         found.percent_before = await _processor_percent(daemon.pid, idle_s)
         found.daemon_before_mib = proportional_mib([daemon.pid])
         began = time.perf_counter()
-        requests = [managed(PROVIDER, url, placement=placement) for _ in range(count)]
+        requests = [managed(subject.name, url, model=subject.row.model, placement=placement) for _ in range(count)]
         async with anyio.create_task_group() as tasks:
             for request in requests:
                 tasks.start_soon(client.create_room, request)
@@ -127,31 +129,32 @@ async def _speak(room: MeasuredRoom, events: AsyncIterator[RoomEvent], number: i
 # ------------------------------------------------------------------------------------------------------------- without it
 
 
-async def _programs(root: Path, url: str, count: int, *, rounds: int) -> Figures:
-    found = Figures()
-    program = next((root / "app" / layout.TOOLCHAINS / PROVIDER).glob("*/**/bin/codex"))
-    with ExitStack() as stack:
-        programs = [stack.enter_context(direct_codex(program.parents[1], root / f"direct-{n}", url)) for n in range(count)]
-        began = time.perf_counter()
-        async with anyio.create_task_group() as tasks:
-            for one in programs:
-                tasks.start_soon(to_thread.run_sync, partial(_open, one))
-        found.up.add(began)
-        await anyio.sleep(SETTLE_S)
-        for number in range(rounds + 1):
-            await anyio.sleep(REST_S)
-            took = found.turns if number else Laps()
-            async with anyio.create_task_group() as tasks:
-                for one in programs:
-                    tasks.start_soon(to_thread.run_sync, partial(_turn, one, number, took))
+async def _programs(subject: Subject, root: Path, url: str, count: int, *, rounds: int) -> Figures:
+    found, together, began = Figures(), asyncio.Barrier(count), time.perf_counter()
+    async with anyio.create_task_group() as tasks:
+        for number in range(count):
+            plain = partial(plain_program, subject.hooks, subject.tools, root / f"plain-{number}", url, subject.row.model)
+            tasks.start_soon(_program, plain, together, began, found, rounds)
     return found
 
 
-def _open(program: DirectCodex) -> None:
-    program.start()
-    program.open()
-
-
-def _turn(program: DirectCodex, number: int, laps: Laps) -> None:
-    began = time.perf_counter()
-    laps.add(began, program.turn(said(number)))
+async def _program(
+    plain: Callable[[], AbstractAsyncContextManager[PlainProgram]],
+    together: asyncio.Barrier,
+    began: float,
+    found: Figures,
+    rounds: int,
+) -> None:
+    """Have one program from its start to its end in a task of its own, in step with the others."""
+    async with plain() as program:
+        await program.start()
+        if not await together.wait():  # one of them tells when the last one was up
+            found.up.add(began)
+        await anyio.sleep(SETTLE_S)
+        for number in range(rounds + 1):
+            await together.wait()
+            await anyio.sleep(REST_S)
+            took = found.turns if number else Laps()
+            times = await program.turn(number)
+            took.add(times.written, times.read)
+        await together.wait()  # so that the end of one is not in the turn of another
