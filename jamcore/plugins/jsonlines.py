@@ -24,6 +24,8 @@ RequestId = int | str
 Params = dict[str, Any]
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPE = re.compile(rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})")
+_REPLACEMENT = rb"\ufffd"
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC and its kin: titles, clipboards
@@ -83,19 +85,22 @@ class MalformedError(ValueError):
 def parse(line: bytes) -> Incoming:
     """Read one line as a message.
 
+    Half a surrogate pair is no text, and nothing could store or print it: it becomes U+FFFD. Programs that count UTF-16 write one
+    wherever they cut a text inside such a character.
+
     Raises:
         MalformedError: It is no JSON, no object, or an object that is neither an answer, a request nor a notification.
     """
+    if _SURROGATE.search(line) is not None:
+        line = _ESCAPE.sub(lambda found: _REPLACEMENT if found["half"] else found[0], line)
     try:
-        message = json.loads(line)
+        message = json.loads(line.decode())  # strictly: json itself would let half a pair pass that is written in bytes
     except (ValueError, RecursionError) as error:
         problem = f"a line that is no JSON: {excerpt(line)}"
         raise MalformedError(problem) from error
     if not isinstance(message, dict):
         problem = f"a {type(message).__name__} instead of an object: {excerpt(line)}"
         raise MalformedError(problem)
-    if _SURROGATE.search(line) is not None:
-        _refuse_lone_surrogates(message)
     if "method" in message:
         return _call(message, line)
     return _answer(message, line)
@@ -138,14 +143,6 @@ def _remote_error(error: object, line: bytes) -> RemoteError:
         problem = f"an error of the wrong shape: {excerpt(line)}"
         raise MalformedError(problem)
     return RemoteError(error["code"], plain(error["message"], REMOTE_MESSAGE_CHARACTERS), error.get("data"))
-
-
-def _refuse_lone_surrogates(message: Mapping[str, Any]) -> None:
-    """Half a surrogate pair is no text: nothing could store or print it later."""
-    try:
-        json.dumps(message, ensure_ascii=False).encode()
-    except (UnicodeEncodeError, RecursionError) as error:
-        raise MalformedError("text with half a surrogate pair") from error
 
 
 def encode(message: Mapping[str, Any], *, jsonrpc: bool) -> bytes:

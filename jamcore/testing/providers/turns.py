@@ -39,6 +39,8 @@ IN_TWO_PARTS = Rule(answer=(Text(deltas=("one ", "two"), hold=Hold(gate="g", aft
 """An answer whose second part waits at the gate ``g``."""
 WAIT_FOR = "pwd > here; for i in $(seq 400); do [ -e ../{0}/here ] && exit 0; sleep 0.02; done; exit 1"
 RULE = "rule-5521"
+EMOJI = "yes \U0001f600 | head -n 60000 | tr -d '\\n'"
+"""A command that prints more than any program keeps whole, in characters of two UTF-16 units each."""
 
 
 class ProviderTurns(ProviderTests):
@@ -117,6 +119,20 @@ class ProviderTurns(ProviderTests):
         assert (case.work / "made.txt").read_text() == "hi\n"
         self.look_at_the_turn(events, case.work)
         assert not model.unmatched
+
+    async def test_an_output_that_is_cut_inside_a_character_harms_nothing(self, case: Case) -> None:
+        """Two commands print emoji by the ten thousand, the second one unit off at both ends; both are told to their end, and so is the turn.
+
+        Programs cut what is too long by UTF-16 units: one of the two is cut inside an emoji, and half of one is no text.
+        """
+        calls = (case.provider.shell("c1", EMOJI), case.provider.shell("c2", f"printf x; {EMOJI}; printf x"))
+        async with case.running(*one_after_another(calls, "all ", "done")) as (_, runtime):
+            events = await case.turn(runtime, await case.begin(runtime), "please")
+        assert events[-1] == DONE
+        ends = [event for event in events if isinstance(event, CommandFinished)]
+        assert [(event.item, event.exit_code) for event in ends] == [("c1", 0), ("c2", 0)]
+        assert all("\U0001f600" in event.output for event in ends)
+        "".join(event.model_dump_json() for event in events).encode()
 
     async def test_a_turn_starts_also_while_the_model_is_silent(self, case: Case) -> None:
         """Not a byte of the model's answer is needed for the start, and the turn can be interrupted.

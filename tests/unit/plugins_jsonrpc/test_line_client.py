@@ -60,6 +60,28 @@ async def test_an_error_answer_is_raised_with_its_number_and_bounded_words(make_
     assert len(caught.value.message) == 2_000
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (rb"cut \ud83d", "cut \ufffd"),
+        (rb"\uDE00 cut", "\ufffd cut"),
+        (rb"\ud83d\ud83d\ude00", "\ufffd\U0001f600"),
+        (rb"\ud83d\u0041", "\ufffdA"),
+        (rb"\\ud83d \n\"", '\\ud83d \n"'),
+        (rb"\\\ud83d", "\\\ufffd"),
+    ],
+)
+async def test_half_a_surrogate_pair_becomes_a_replacement(make_wire: MakeWire, written: bytes, read: str) -> None:
+    """Programs write one wherever they cut a text inside an emoji, and nothing could store it; every other text is what was written."""
+    wire = make_wire()
+    with anyio.fail_after(LIMIT_S):
+        async with wire.client:
+            await wire.peer.says(b'{"method":"told","params":{"t":"' + written + b'"}}\n')
+            await wire.peer.dies()
+            await wire.log.end.wait()
+    assert wire.log.notified == [("told", {"t": read})]
+
+
 async def test_notifications_arrive_in_order_and_before_the_end(make_wire: MakeWire) -> None:
     """What was written before the peer died is delivered whole and in order; then the owner is told once."""
     wire = make_wire()

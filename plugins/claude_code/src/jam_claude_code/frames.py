@@ -13,7 +13,6 @@ With that the client's bounds, order, errors and end hold here too. What is no f
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,7 +25,6 @@ WHOLE_BYTES = 4 << 20
 """A longer frame loses what nobody is shown: the end of its texts, so that the client takes it."""
 ERROR = -32000
 
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LINE_END = b"\n"
 
 
@@ -60,7 +58,7 @@ class Frames:
             return self._question(frame, line)
         if kind == Told.WITHDRAWN:
             self._open.discard(str(frame.get("request_id")))
-        if len(line) > WHOLE_BYTES or _SURROGATE.search(line) is not None:
+        if len(line) > WHOLE_BYTES:
             line = _shortened(frame)
         return b'{"method":' + json.dumps(kind).encode() + b',"params":' + line + b"}"
 
@@ -121,7 +119,7 @@ def _answer(frame: Mapping[str, Any], line: bytes) -> bytes:
 
 
 def _shortened(frame: dict[str, Any]) -> bytes:
-    """Return a frame whose texts are no longer than anybody is shown, without half characters."""
+    """Return a frame whose texts are no longer than anybody is shown; half a character, which has no bytes, is a question mark."""
     return json.dumps(_cut(frame), ensure_ascii=False).encode(errors="replace")
 
 
