@@ -121,7 +121,7 @@ class ProviderTurns(ProviderTests):
         assert not model.unmatched
 
     async def test_an_output_that_is_cut_inside_a_character_harms_nothing(self, case: Case) -> None:
-        """Two commands print emoji by the ten thousand, the second one unit off at both ends; both are told to their end, and so is the turn.
+        """Two commands print emoji by the ten thousand, the second one unit off at both ends; both are told to their end, like the turn.
 
         Programs cut what is too long by UTF-16 units: one of the two is cut inside an emoji, and half of one is no text.
         """
