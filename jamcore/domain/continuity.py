@@ -151,6 +151,11 @@ class Observation(Record):
     detail: str
     observed_at: datetime
 
+    @property
+    def said(self) -> str:
+        """What came back, in words: the reported identity, and what was wrong."""
+        return ": ".join(filter(None, (self.reported_identity, self.detail))) or "nothing"
+
 
 class Activation(StrEnum):
     """The four outcomes of the inspection before a provider starts (CONT-7)."""

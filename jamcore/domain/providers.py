@@ -164,8 +164,9 @@ class ThreadRequest(Record):
 class ProviderTurn(Record):
     """One turn as the provider remembers it.
 
-    ``text_digest`` is the SHA-256, in hexadecimal, of the person's text in UTF-8, where the plugin knows it. It matters for the last turn
-    alone: Jam finds by it a turn whose start it was told of and could not note any more (CONT-11).
+    ``text_digest`` is the SHA-256, in hexadecimal, of the person's text in UTF-8, where the plugin knows it. Jam finds by that of the last
+    turn one whose start it was told of and could not note any more (CONT-11). A plugin that names a turn by its place in the conversation
+    tells it for every turn: places may move, and a captured turn that is found by neither is lost (CONT-1).
     """
 
     provider_turn: str
@@ -174,7 +175,12 @@ class ProviderTurn(Record):
 
 
 class ThreadState(Record):
-    """A thread as the provider reports it after opening or resuming: its own id and the turns it holds, oldest first."""
+    """A thread as the provider reports it after opening or resuming: its own id and the turns it holds, oldest first.
+
+    After a resume the turns are the proof that the conversation came back: every captured turn must be among them, completed and in order,
+    those before a compaction too. Without that the resume failed, and the last checkpoint stays the last. So a provider that cannot tell
+    its turns declares no continuity (:attr:`ProviderDescription.continuity`).
+    """
 
     identity: str
     turns: tuple[ProviderTurn, ...] = ()

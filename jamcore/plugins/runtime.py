@@ -48,7 +48,8 @@ class ProviderRuntime(Protocol):
     async def resume_thread(self, identity: ProviderIdentity, request: ThreadRequest) -> ThreadState:
         """Bring back an existing thread, exactly: never a new one, whatever is missing (CONT-1).
 
-        The returned identity is what the program reported, not what was asked for; the caller compares.
+        The returned identity is what the program reported, not what was asked for, and the turns are those that it holds, each captured one
+        among them: the caller compares both, and takes a thread without them for a blank one (:class:`ThreadState`).
 
         Raises:
             ProviderRefusedError, ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: It did not come back.

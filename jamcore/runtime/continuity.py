@@ -32,6 +32,7 @@ from jamcore.domain.sessions import RuntimeHost, RuntimeSession, Turn, TurnState
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.runtime.databases import HostDatabases
 from jamcore.runtime.feed import RoomFeed
+from jamcore.runtime.proof import what_is_lost
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.turns import kept_or_cut
 from jamcore.runtime.unseen import match_unseen
@@ -189,20 +190,28 @@ class HostContinuity:
         )
         return await RecoveryInspector(self.activator, self.observer).look(self.host, bound, rules)
 
-    async def observe(self, seat: Seat, *, reported: str | None, detail: str) -> None:
+    async def observe(
+        self, seat: Seat, *, reported: str | None, detail: str, remembered: tuple[ProviderTurn, ...] | None = None
+    ) -> None:
         """Write the immutable observation of this resume attempt; nothing of the provider is shown before (CONT-7, CONT-12).
 
+        ``remembered``: the turns that it came back with, which must hold every captured one; ``None``: it did not come back.
+
         Raises:
-            ResumeFailedError: The provider came back as somebody else, or not at all; that is stored.
+            ResumeFailedError: The provider came back as somebody else, without a captured turn, or not at all; that is stored.
             ObservationLostError: It could not be stored.
         """
-        observation = await self._record(seat.session, reported=reported, detail=detail)
+        lost = ""
+        if remembered is not None:
+            turns = await self.store.read(lambda repos: repos.turns.of_session(seat.session.id))
+            lost = what_is_lost(turns, remembered)
+        observation = await self._record(seat.session, reported=reported, detail=detail or lost, lost=lost != "")
         require_success(observation, room=seat.room_name)
         row = await self.store.read(lambda repos: repos.checkpoints.get(observation.checkpoint_id))
         placement = self.expectations[seat.session.id][1]
         await self.feed.append(seat.room_id, None, [_resumed(reported, placement, row.generation)])
 
-    async def _record(self, session: RuntimeSession, *, reported: str | None, detail: str) -> Observation:
+    async def _record(self, session: RuntimeSession, *, reported: str | None, detail: str, lost: bool = False) -> Observation:
         decision, placement = self.expectations[session.id]
         checkpoint = decision.evidence.checkpoint_id
         assert checkpoint is not None
@@ -214,6 +223,7 @@ class HostContinuity:
             source=placement.source,
             reported=reported,
             detail=detail,
+            lost=lost,
         )
         await self.observer.record(observation)
         return observation

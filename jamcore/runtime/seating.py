@@ -58,7 +58,7 @@ class Seating:
             with anyio.move_on_after(self.limits.finalise_s, shield=True):
                 await continuity.observe(seat, reported=None, detail=str(error) or type(error).__name__)
             raise
-        await continuity.observe(seat, reported=state.identity, detail="")
+        await continuity.observe(seat, reported=state.identity, detail="", remembered=state.turns)
         seat.identity = ProviderIdentity(expected)
         self.kept.changed()
         await continuity.compare_files(seat, await self.bring_up.files_of(seat), partial(self.bring_up.between, seat))

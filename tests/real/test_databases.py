@@ -11,11 +11,11 @@ import pytest
 
 from jamcore.control.client import JamClient
 from jamcore.domain import layout
-from jamcore.domain.continuity import EntryKind
+from jamcore.domain.continuity import EntryKind, ObservationOutcome
 from jamcore.domain.requests import RoomRequest, RoomView, TurnRequest
 from jamcore.domain.sessions import TurnState
 from jamcore.testing.daemon import DaemonChild, parked, room_event, running_daemon
-from jamcore.testing.doubles.notebook import DATABASE
+from jamcore.testing.doubles.notebook import DATABASE, FORGETS
 from jamcore.testing.guards import kill
 from jamcore.testing.rooms import ask, new_id, refused, said_in_room
 
@@ -62,6 +62,28 @@ async def answers(client: JamClient, room: RoomView) -> list[str]:
 def home(app: Path, room: RoomView) -> Path:
     """Return the guest's home as it lies on the host."""
     return app / layout.guest_disk(room.host.id) / "home"
+
+
+@pytest.mark.guarantee("CONT-1", "CONT-7", "CONT-12")
+async def test_a_thread_that_comes_back_blank_is_no_resume(client: JamClient, app: Path) -> None:
+    """The right id and none of the turns: that is recorded as failed and never captured, and the checkpoint brings all back."""
+    room = await notebook(client)
+    ref = str(room.room.id)
+    for text in ("one", "two"):
+        assert (await ask(client, room, text)).state is TurnState.CAPTURED
+    await client.stop(ref)
+    before = await client.checkpoints(ref)
+    (home(app, room) / FORGETS).touch()
+    with refused("continuity.resume_failed"):
+        await client.resume(ref)
+    assert not (await client.room(ref)).live
+    seen = (await client.inspect(ref)).observations[-1]
+    assert (seen.outcome, seen.reported_identity) == (ObservationOutcome.FAILED, seen.expected_identity)
+    assert "of 2 captured turns it has the first 0" in seen.detail
+    assert await client.checkpoints(ref) == before
+    (home(app, room) / FORGETS).unlink()
+    assert (await ask(client, room, "three")).state is TurnState.CAPTURED
+    assert (await answers(client, room))[-1] == "one | two | three"
 
 
 @pytest.mark.guarantee("CONT-1", "CONT-11")

@@ -96,5 +96,4 @@ def _observed(session: SessionEvidence) -> tuple[tuple[str, object], ...]:
     seen = session.observation
     if seen is None:
         return ()
-    reported = seen.reported_identity or seen.detail or "nothing"
-    return (("last resume", f"{seen.outcome}, {seen.observed_at:%Y-%m-%d %H:%M}: {seen.expected_identity}, reported {reported}"),)
+    return (("last resume", f"{seen.outcome}, {seen.observed_at:%Y-%m-%d %H:%M}: {seen.expected_identity}, reported {seen.said}"),)

@@ -55,8 +55,9 @@ def observation_of(
     source: ResumeSource,
     reported: str | None,
     detail: str = "",
+    lost: bool = False,
 ) -> Observation:
-    """Build the observation of one attempt: it succeeded only if the provider reports exactly the bound identity.
+    """Build the observation of one attempt: it succeeded only if the provider reports exactly the bound identity, and lost nothing.
 
     Args:
         session: The session, which is bound.
@@ -66,6 +67,7 @@ def observation_of(
         source: Which bytes the provider found.
         reported: What the provider says it resumed; ``None`` when it said nothing, because it failed.
         detail: Why it failed, or which bytes were set aside.
+        lost: Whether it came back without a turn that was captured.
     """
     expected = session.provider_identity
     if expected is None:
@@ -74,7 +76,7 @@ def observation_of(
         id=observation_id,
         session_id=session.id,
         checkpoint_id=checkpoint_id,
-        outcome=ObservationOutcome.SUCCEEDED if reported == expected else ObservationOutcome.FAILED,
+        outcome=ObservationOutcome.SUCCEEDED if reported == expected and not lost else ObservationOutcome.FAILED,
         source=source,
         expected_identity=expected,
         reported_identity=reported,
@@ -87,12 +89,12 @@ def require_success(observation: Observation, *, room: str = "") -> None:
     """Accept a stored observation of success; ``room`` is the name by which a person knows the session.
 
     Raises:
-        ResumeFailedError: The provider came back as somebody else, or not at all.
+        ResumeFailedError: The provider came back as somebody else, with less than was captured, or not at all.
     """
     if observation.outcome is ObservationOutcome.FAILED:
         raise ResumeFailedError(
             session=str(observation.session_id),
             expected=observation.expected_identity,
-            reported=observation.reported_identity or observation.detail or "nothing",
+            reported=observation.said,
             room=room,
         )

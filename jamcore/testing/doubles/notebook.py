@@ -1,5 +1,7 @@
 """A provider that keeps its conversations in a database below the guest's home, and its program (CONT-5).
 
+A file ``forgets`` beside the database makes the program lose every word when a thread comes back, and answer as if nothing were missing.
+
 The program is Python's standard library. It holds the database open with a write-ahead log that it never moves into the database itself,
 as long as it runs. Its answer to everything is the whole conversation as the database has it, so that a test sees what came back.
 """
@@ -42,6 +44,7 @@ from jamcore.api import (
 
 DIRECTORY = ".notebook"
 DATABASE = f"{DIRECTORY}/notebook.db"
+FORGETS = f"{DIRECTORY}/forgets"
 SEPARATOR = " | "
 
 START = 'for p in python3 /jam/python/bin/python3; do command -v "$p" >/dev/null && exec "$p" "$@"; done; exit 127'
@@ -72,6 +75,8 @@ for line in sys.stdin:
         notes = [text for (text,) in db.execute("SELECT text FROM note WHERE thread = ? ORDER BY id", (thread,))]
         say(message=" | ".join(notes))
     else:
+        if asked["do"] == "resume" and os.path.exists(sys.argv[1] + "/forgets"):
+            db.execute("DELETE FROM note")
         say(thread=thread, turns=[turn for (turn,) in db.execute("SELECT turn FROM note WHERE thread = ? ORDER BY id", (thread,))])
 """
 
