@@ -182,6 +182,26 @@ class ProviderBadPrograms(ProviderTests):
                     await collect(runtime, identity, [])
         assert state.identity == "another"
 
+    @pytest.mark.guarantee("CONT-7", "SHARE-5")
+    async def test_a_siblings_identity_leaves_the_sibling_alone(self, case: Case, bad: Bad) -> None:
+        """A thread that comes back under the id of one that is loaded takes nothing from it: the turn that runs there is still its own.
+
+        On a shared host it is another room's, whose owner has decided what is asked in it.
+        """
+        if not self.stray:
+            not_claimed(case, "has one connection for each thread")
+        with anyio.fail_after(LIMIT_S):
+            async with bad(running="continue") as runtime:
+                identity = await self.begin(runtime)
+                async with runtime.turn(identity, "hello") as events:
+                    while not isinstance(await anext(events), TextDelta):
+                        pass
+                    assert (await runtime.resume_thread(provider_identity("wanted"), self.wanted)).identity == identity
+                    await runtime.interrupt(identity)
+                    assert [event.kind async for event in events] == ["turn.ended"]
+                with pytest.raises(ProviderRefusedError):
+                    await collect(runtime, "wanted", [])
+
     async def test_an_interrupt_that_is_never_answered_still_ends_with_the_turn(self, case: Case, bad: Bad) -> None:
         """Programs may not answer an interrupt of a turn that just ended; the end mark counts.
 

@@ -114,6 +114,14 @@ class TestBadPrograms(ProviderBadPrograms):
     )
     unanswered = MappingProxyType({"interrupt": 'told("turn/completed", turn={"id": "u", "status": "interrupted"}); continue'})
 
+    async def test_a_new_thread_with_a_siblings_id_is_nonsense(self, bad: Bad) -> None:
+        """Two rooms would speak in one thread."""
+        with anyio.fail_after(LIMIT_S):
+            async with bad() as runtime:
+                await runtime.open_thread(self.wanted)
+                with pytest.raises(ProviderProtocolError, match="loaded"):
+                    await runtime.open_thread(self.wanted)
+
     async def test_an_odd_status_among_the_turns_is_nonsense(self, case: Case, bad: Bad) -> None:
         """A turn whose end Jam cannot read must not pass for a finished one."""
         odd = 'send({"id": asked["id"], "result": {"data": [{"id": "u", "status": "sleeping"}]}}); continue'

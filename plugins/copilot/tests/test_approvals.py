@@ -92,9 +92,10 @@ def test_anything_else_is_shown_whole() -> None:
     [
         ({"kind": "read", "path": "/w/a"}, True, True),
         ({"kind": "read", "path": "/etc/hostname"}, True, True),
-        ({"kind": "read", "path": "/w/a"}, False, True),
-        ({"kind": "read", "path": "/etc/hostname"}, False, False),
-        ({"kind": "read", "path": "/w/../etc/hostname"}, False, False),
+        ({"kind": "read", "path": "/w/a", "resolvedPath": "/w/b"}, False, True),
+        ({"kind": "read", "path": "/w/a"}, False, False),
+        ({"kind": "read", "path": "/etc/hostname", "resolvedPath": "/w/a"}, False, False),
+        ({"kind": "read", "path": "/w/../etc/hostname", "resolvedPath": "/w/a"}, False, False),
         ({"kind": "read", "path": "/w/a", "resolvedPath": "/etc/hostname"}, False, False),
         ({"kind": "read", "path": "/w/a", "requestSandboxBypass": True}, True, False),
         ({"kind": "read"}, False, False),
@@ -103,7 +104,7 @@ def test_anything_else_is_shown_whole() -> None:
     ],
 )
 def test_to_look_is_asked_about_only_where_no_sandbox_is(request_: dict[str, object], isolated: bool, alone: bool) -> None:
-    """In a sandbox there is nothing to hide; on the machine itself there is, outside the workspace."""
+    """In a sandbox there is nothing to hide; on the machine itself there is, outside the workspace, and a link in it may lead there."""
     assert only_reads(request_, "/w", isolated=isolated) is alone
 
 

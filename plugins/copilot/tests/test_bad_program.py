@@ -19,6 +19,7 @@ from jamcore.api import (
     ProviderGoneError,
     ProviderProtocolError,
     ProviderRefusedError,
+    ProviderRuntime,
     ProviderTimeoutError,
     TextDelta,
     ThreadRequest,
@@ -87,8 +88,10 @@ while True:
         case "session.tasks.list":
             answer({"tasks": []})
         case _:
+            #other
             answer({"success": True})
 """
+NOTE = 'print(asked["method"], asked["params"].get("sessionId"), file=open({path!r}, "a"), flush=True)'
 QUESTION = 'told("permission.requested", requestId="r", permissionRequest={"kind": "shell", "fullCommandText": "rm -rf /"});'
 HEARD = (
     'heard = receive(); send({"id": heard["id"], "result": {}});'
@@ -179,6 +182,50 @@ class TestBadPrograms(ProviderBadPrograms):
                     await runtime.resume_thread(provider_identity("s"), self.wanted)
                 with pytest.raises(ProviderRefusedError, match="not loaded"):
                     await collect(runtime, "s", [])
+
+    @pytest.mark.guarantee("SHARE-5")
+    async def test_a_resume_that_is_answered_with_a_siblings_id_allows_nothing_there(self, bad: Bad, tmp_path: Path) -> None:
+        """A room that never asks came back, it is said, as one that does: that one goes on asking, and nothing is let go of."""
+        heard = tmp_path / "heard"
+        with anyio.fail_after(LIMIT_S):
+            async with bad(running=QUESTION, other=NOTE.format(path=str(heard))) as runtime:
+                await runtime.open_thread(ASKING)
+                assert (await runtime.resume_thread(provider_identity("wanted"), self.wanted)).identity == "s"
+                seen: list[ProviderEvent] = []
+                await collect(runtime, "s", seen)
+        assert "approval.requested" in [event.kind for event in seen]
+        assert heard.read_text().split() == ["session.detach", "wanted"]
+
+    async def test_a_new_session_with_a_siblings_id_is_nonsense(self, bad: Bad) -> None:
+        """Two rooms would speak in one session."""
+        with anyio.fail_after(LIMIT_S):
+            async with bad() as runtime:
+                await runtime.open_thread(self.wanted)
+                with pytest.raises(ProviderProtocolError, match="loaded"):
+                    await runtime.open_thread(self.wanted)
+
+    @pytest.mark.parametrize("cancelled", [False, True], ids=["its permissions are refused", "who asked for it is gone"])
+    async def test_a_session_that_only_half_came_back_is_let_go(self, bad: Bad, tmp_path: Path, *, cancelled: bool) -> None:
+        """Left in the program it would be in use, and could not be brought back while a sibling lives there."""
+        heard, begun = tmp_path / "heard", tmp_path / "begun"
+        refusing = 'if "configure" in asked["method"]: send({"id": asked["id"], "error": {"code": -1, "message": "no"}}); continue'
+        other = f"{NOTE.format(path=str(heard))}\n{refusing}"
+        silent = f'open({str(begun)!r}, "w").close(); continue'
+        with anyio.fail_after(LIMIT_S):
+            async with bad(other=other, **({"journal": silent} if cancelled else {})) as runtime:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._come_back, runtime, "s")
+                    while cancelled and not begun.exists():  # noqa: ASYNC110 - the program's own file
+                        await anyio.sleep(0.01)
+                    if cancelled:
+                        tasks.cancel_scope.cancel()
+                assert heard.read_text().split()[-2:] == ["session.detach", "s"]
+                with pytest.raises(ProviderRefusedError, match="not loaded"):
+                    await collect(runtime, "s", [])
+
+    async def _come_back(self, runtime: ProviderRuntime, identity: str) -> None:
+        with pytest.raises(ProviderRefusedError, match="no"):
+            await runtime.resume_thread(provider_identity(identity), self.wanted)
 
     async def test_a_message_that_is_never_taken_is_taken_back(self, case: Case, bad: Bad, monkeypatch: pytest.MonkeyPatch) -> None:
         """So Copilot is when its configuration is broken: it waits without an end. What it may wait for is swept, and the turn says so."""

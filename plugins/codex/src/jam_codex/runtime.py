@@ -98,18 +98,25 @@ class CodexRuntime(ProgramRuntime):
         """See :class:`jamcore.api.ProviderRuntime`. Codex writes nothing before the first turn: until then nothing can be resumed."""
         async with self._opening:
             identity = thread_of(await self._ask(Ask.THREAD_START, thread_settings(request, isolated=self._isolated)))
+        if identity in self._threads:
+            raise nonsense("a new thread with the id of one that is loaded")
         self._threads[identity] = _thread(identity, request)
         return ThreadState(identity=identity)
 
     async def resume_thread(self, identity: ProviderIdentity, request: ThreadRequest) -> ThreadState:
-        """See :class:`jamcore.api.ProviderRuntime`. Nothing here ever starts a thread (CONT-1)."""
+        """See :class:`jamcore.api.ProviderRuntime`. Nothing here ever starts a thread (CONT-1).
+
+        Another thread than the wanted one is only named: it may be a sibling's.
+        """
         settings = thread_settings(request, isolated=self._isolated)
         async with self._opening:
             answer = await self._ask(Ask.THREAD_RESUME, {"threadId": identity, "excludeTurns": True, **settings})
-            reported = thread_of(answer)
-            turns = await self._turns(reported)
-        self._threads[reported] = _thread(reported, request)
-        return ThreadState(identity=reported, turns=turns)
+            if (reported := thread_of(answer)) != identity:
+                self._threads.pop(identity, None)
+                return ThreadState(identity=reported)
+            turns = await self._turns(identity)
+        self._threads[identity] = _thread(identity, request)
+        return ThreadState(identity=identity, turns=turns)
 
     async def _turns(self, identity: str) -> tuple[ProviderTurn, ...]:
         turns: list[ProviderTurn] = []

@@ -28,11 +28,13 @@ def reply(answer: ApprovalAnswer) -> dict[str, object]:
 
 
 def only_reads(request: object, cwd: str, *, isolated: bool) -> bool:
-    """Whether a request is to look at something that nobody has to be asked about: in a sandbox all, else what lies in the workspace."""
+    """Whether a request is to look at something that nobody has to be asked about: in a sandbox all, else what lies in the workspace.
+
+    Where no sandbox is, that is known only of a path of which Copilot says where its links lead.
+    """
     if member(request, "kind") != "read" or any(member(request, key) for key in WANTS_MORE):
         return False
-    places = [member(request, key) for key in ("path", "resolvedPath") if member(request, key) is not None]
-    return isolated or (bool(places) and all(isinstance(place, str) and _inside(place, cwd) for place in places))
+    return isolated or all(_inside(member(request, key), cwd) for key in ("path", "resolvedPath"))
 
 
 def question(data: Data) -> ApprovalRequested:
@@ -97,6 +99,5 @@ def _other(request: object) -> ApprovalRequested:
 _READERS: Mapping[str, Callable[[object], ApprovalRequested]] = MappingProxyType({"shell": _command, "write": _write})
 
 
-def _inside(place: str, cwd: str) -> bool:
-    path = PurePosixPath(place)
-    return ".." not in path.parts and path.is_relative_to(cwd)
+def _inside(place: object, cwd: str) -> bool:
+    return isinstance(place, str) and ".." not in PurePosixPath(place).parts and PurePosixPath(place).is_relative_to(cwd)

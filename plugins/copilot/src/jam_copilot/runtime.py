@@ -100,6 +100,8 @@ class CopilotRuntime(ProgramRuntime):
             detail = "with an endpoint of one's own Copilot has no model to begin with: name one"
             raise ProviderRefusedError(provider=NAME, request=Ask.CREATE.value, detail=detail)
         identity = session_of(await self._ask(Ask.CREATE, self._settings(request)))
+        if identity in self._threads:
+            raise nonsense("a new session with the id of one that is loaded")
         await self._load(identity, request)
         return ThreadState(identity=identity)
 
@@ -107,20 +109,31 @@ class CopilotRuntime(ProgramRuntime):
         """See :class:`jamcore.api.ProviderRuntime`. Nothing here ever creates a session (CONT-1).
 
         Refused is also what another program has open, since Copilot would let both write, and a journal with a line that cannot be read,
-        since Copilot would leave it out. The files are then as they were.
+        since Copilot would leave it out. The files are then as they were. Whatever does not come back, for whichever reason, is let go:
+        what is loaded is in use, and could not be brought back. Another session than the wanted one is only named: it may be a sibling's.
         """
         if in_use(await self._ask(Ask.CHECK_IN_USE, {"sessionIds": [identity]}), identity):
             raise self._refusal(IN_USE)
-        answer = await self._ask(Ask.RESUME, {"sessionId": identity, **self._settings(request)})
-        reported = session_of(answer)
         try:
-            found = await self._recalled(answer, reported)
-        except JamError:
-            with suppress(ProviderRefusedError):
-                await self._ask(Ask.DETACH, {"sessionId": reported})
+            answer = await self._ask(Ask.RESUME, {"sessionId": identity, **self._settings(request)})
+            reported = session_of(answer)
+            if reported == identity:
+                found = await self._recalled(answer, identity)
+                await self._load(identity, request)
+                return ThreadState(identity=identity, turns=found.turns)
+        except BaseException:
+            await self._let_go(identity)
             raise
-        await self._load(reported, request)
-        return ThreadState(identity=reported, turns=found.turns)
+        await self._let_go(identity)
+        if reported not in self._threads:
+            await self._let_go(reported)
+        return ThreadState(identity=reported)
+
+    async def _let_go(self, identity: str) -> None:
+        """Have a session in the program no longer. One that is not there is passed over."""
+        self._threads.pop(identity, None)
+        with anyio.CancelScope(shield=True), suppress(JamError):  # a connection that ended lets all of them go
+            await self._ask(Ask.DETACH, {"sessionId": identity}, STOP_S)
 
     async def _recalled(self, answer: object, identity: str) -> Remembered:
         if member(answer, "transcriptRecovery") is not None:
