@@ -96,7 +96,11 @@ class ProgramRuntime:
             raise ProviderRefusedError(provider=self._provider, request=str(request), detail=detail)
 
     def end(self, error: JamError, *turns: TurnStream | None) -> None:
-        """Learn that the program is gone, or of no use any more, and end the turns that run; the first reason stands."""
+        """Learn that the program is gone, or of no use any more, and end the turns that run; the first reason stands.
+
+        Of no use is also a program in which a turn could not be ended, or a thread is gone that was loaded: it would refuse every further
+        turn of a room that looks well. Jam then ends the program, and the room comes back as the exact thread or says why not.
+        """
         self._why = self._why or str(error)
         self._gone.set()
         for turn in turns:

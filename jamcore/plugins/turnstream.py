@@ -15,6 +15,7 @@ import anyio
 
 from jamcore.domain.errors import JamError
 from jamcore.domain.events import Notice, ProviderEvent, TurnEnded, TurnOutcome, TurnStarted
+from jamcore.domain.providers import ProviderTimeoutError
 
 EARLY_EVENTS = 64
 """Events that wait for a turn's start; a real turn has one or two, and more are dropped."""
@@ -25,6 +26,8 @@ LEAVE_S = 15.0
 
 Interrupt = Callable[[], Awaitable[None]]
 """Ends a running turn at the provider, and returns when it has ended."""
+GiveUp = Callable[[JamError], object]
+"""Makes the program that runs a turn one that is lost, so that its rooms come back with another: :meth:`ProgramRuntime.end`."""
 
 
 class TurnStream:
@@ -112,20 +115,28 @@ class TurnStream:
     # --------------------------------------------------------------------------------------------------- runtime's side
 
     @asynccontextmanager
-    async def running(self, interrupt: Interrupt) -> AsyncIterator[Self]:
+    async def running(self, interrupt: Interrupt, give_up: GiveUp) -> AsyncIterator[Self]:
         """Have the turn run for the length of the block: its consumer is there, and what still runs behind the block is interrupted.
 
-        A failure of that must not hide why the block was left; the stream ends with it.
+        A failure of that must not hide why the block was left; the stream ends with it, and so does the program.
+
+        Args:
+            interrupt: Ends the turn at the provider.
+            give_up: Told of a turn that could not be ended. It goes on working for nobody, and its thread would refuse every further turn.
         """
         try:
             yield self
         finally:
             self.leave()
+            error: JamError = ProviderTimeoutError(provider="", request="interrupt", limit_s=LEAVE_S)
             with anyio.CancelScope(shield=True), anyio.move_on_after(LEAVE_S):
                 try:
                     await self.stop(interrupt)
-                except JamError as error:
-                    self.fail(error)
+                except JamError as failed:
+                    error = failed
+            if not self.over.is_set():
+                self.fail(error)
+                give_up(error)
 
     async def stop(self, interrupt: Interrupt) -> None:
         """Interrupt the turn, once at a time, and hold its end mark back meanwhile. Does nothing once it is over.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import anyio
 import pytest
 
+from jamcore.domain.errors import JamError
 from jamcore.domain.events import Notice, ProviderEvent, TextDelta, TurnEnded, TurnOutcome, TurnStarted, UsageReported
 from jamcore.domain.providers import ProviderGoneError
 from jamcore.plugins.turnstream import EARLY_EVENTS, EVENTS_AHEAD, TurnStream
@@ -19,6 +20,11 @@ COMPLETED = TurnEnded(outcome=TurnOutcome.COMPLETED)
 INTERRUPTED = TurnEnded(outcome=TurnOutcome.INTERRUPTED)
 FAILED = TurnEnded(outcome=TurnOutcome.FAILED, code="other", detail="no")
 GONE = ProviderGoneError(provider="p", detail="it died")
+
+
+def never(error: JamError) -> None:
+    """Fail a test whose turn was ended."""
+    raise AssertionError(error)
 
 
 MakeTurn = Callable[..., TurnStream]
@@ -278,7 +284,7 @@ async def test_a_turn_that_is_left_while_it_runs_is_interrupted(make_turn: MakeT
 
     with anyio.fail_after(LIMIT_S):
         with anyio.CancelScope() as owner:
-            async with turn.running(interrupt) as events:
+            async with turn.running(interrupt, never) as events:
                 assert events is turn
                 owner.cancel()
                 await anyio.sleep_forever()
@@ -292,24 +298,49 @@ async def test_a_turn_that_is_over_is_not_interrupted(make_turn: MakeTurn) -> No
     async def interrupt() -> None:
         raise AssertionError
 
-    async with turn.running(interrupt):
+    async with turn.running(interrupt, never):
         await turn.finish(COMPLETED)
         assert await rest(turn) == [STARTED, COMPLETED]
     await turn.stop(interrupt)
 
 
 async def test_why_a_turn_was_left_is_not_hidden_by_a_failed_interrupt(make_turn: MakeTurn) -> None:
-    """The error of the block passes; what failed behind it ends the stream."""
-    turn = make_turn("t1")
+    """The error of the block passes; what failed behind it ends the stream, and the program, which still works on that turn."""
+    turn, given_up = make_turn("t1"), list[JamError]()
 
     async def interrupt() -> None:
         raise GONE
 
     with pytest.raises(KeyError):
-        async with turn.running(interrupt):
+        async with turn.running(interrupt, given_up.append):
             raise KeyError
     assert turn.over.is_set()
     assert turn._error is GONE
+    assert given_up == [GONE]
+
+
+async def test_a_program_that_ends_a_turn_never_is_given_up(make_turn: MakeTurn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaving has a bound; a turn that runs on behind it would make its thread refuse every further one."""
+    monkeypatch.setattr("jamcore.plugins.turnstream.LEAVE_S", 0.01)
+    turn, given_up = make_turn("t1"), list[JamError]()
+    with anyio.fail_after(LIMIT_S):
+        async with turn.running(anyio.sleep_forever, given_up.append):
+            pass
+    assert turn.over.is_set()
+    assert [error.code for error in given_up] == ["provider.timeout"]
+
+
+async def test_what_fails_once_the_turn_is_over_leaves_the_program_be(make_turn: MakeTurn) -> None:
+    """The turn ended as it was told to; what was left of it is the interrupt's to say."""
+    turn = make_turn("t1")
+
+    async def interrupt() -> None:
+        await turn.finish(INTERRUPTED)
+        raise GONE
+
+    async with turn.running(interrupt, never):
+        pass
+    assert turn._error is None
 
 
 async def test_two_who_stop_a_turn_stop_it_once(make_turn: MakeTurn) -> None:

@@ -145,7 +145,7 @@ class AcpRuntime(ProgramRuntime):
         turn = session.turn = Turn(turn_id(session.turns + 1, digest_of(text)))
         session.updates, session.busy, session.ran = Updates(), True, True
         try:
-            async with turn.running(partial(self._stop, session, turn)):
+            async with turn.running(partial(self._stop, session, turn), self.end):
                 if session.stray:
                     session.stray = False
                     session.notices.keep(Notice(level="warning", text=STRAY))

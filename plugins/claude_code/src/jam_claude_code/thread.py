@@ -138,7 +138,7 @@ class Thread:
         turn = self.turn = Turn(random_id(), look=self._look)
         self._translator = Translator(self._request.cwd, self._spent)
         try:
-            async with turn.running(partial(self._stop_or_kill, turn)):
+            async with turn.running(partial(self._stop_or_kill, turn), self._give_up):
                 await self._say(turn, words)
                 yield turn
         finally:
@@ -309,12 +309,16 @@ class Thread:
 
     async def ended(self, error: JamError) -> None:
         """End the running turn with the connection's error; all that came before it was passed on."""
-        self.why = str(error)
+        self._give_up(error)
+        if self.turn is not None:
+            self.turn.fail(error)
+
+    def _give_up(self, error: JamError) -> None:
+        """Learn that the program is of no use any more; the first reason stands."""
+        self.why = self.why or str(error)
         self.gone.set()
         self._idle.set()
         self._told_end()
-        if self.turn is not None:
-            self.turn.fail(error)
 
     def _require_client(self) -> LineClient:
         if self._client is None:

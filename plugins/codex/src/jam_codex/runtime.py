@@ -151,7 +151,7 @@ class CodexRuntime(ProgramRuntime):
         thread = self._idle_thread(identity)
         turn = thread.turn = Turn()
         try:
-            async with turn.running(partial(self._stop, thread, turn)):
+            async with turn.running(partial(self._stop, thread, turn), self.end):
                 await self._start(thread, turn, text)
                 for notices in (self._notices, thread.notices):
                     await notices.show_in(turn)

@@ -170,7 +170,7 @@ class CopilotRuntime(ProgramRuntime):
         thread = await self._idle_thread(identity)
         turn = thread.turn = Turn()
         try:
-            async with turn.running(partial(self._stop, thread, turn)):
+            async with turn.running(partial(self._stop, thread, turn), self.end):
                 await self._start(thread, turn, text)
                 yield turn
         finally:

@@ -101,7 +101,7 @@ class AcmeRuntime(ProgramRuntime):
         turn = thread.turn = TurnStream(random_id())
         turn.accept(turn.provider_turn)
         try:
-            async with turn.running(partial(self._stop, thread, turn)):
+            async with turn.running(partial(self._stop, thread, turn), self.end):
                 await self._send(thread, turn, text)
                 yield turn
         finally:
