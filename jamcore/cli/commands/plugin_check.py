@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
+from jamcore.cli.exits import exit_of
 from jamcore.cli.options import JsonOption
+from jamcore.cli.output import Output
 from jamcore.cli.programs import become
+from jamcore.domain.errors import InvalidInputError
 
 PROGRAM = "jamcore.testing.check"
 
@@ -24,4 +29,9 @@ def command(
     Of an installed distribution everything is checked that needs no program of an agent. For a source directory its own tests are run,
     which bring the whole suite to its program. Ends with status 1 where a check failed.
     """
+    if find_spec("pytest") is None:
+        problem = "the suite is run by pytest, which is not installed beside this jam: pip install 'jamcore[testing]'"
+        error = InvalidInputError(field="environment", problem=problem)
+        Output(json=json, out=sys.stdout, err=sys.stderr).problem(error)
+        raise SystemExit(exit_of(error))
     become(PROGRAM, *(["--json"] if json else []), *(["--", plugin] if plugin else []))

@@ -34,6 +34,8 @@ from jamcore.api import (
 
 from jam_acme.program import Program
 
+HOME = "/home/agent"
+"""What the core calls the home of every guest, wherever it lies."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -125,6 +127,18 @@ class AcmeEngine:
     def python(self) -> tuple[str, tuple[tuple[str, str], ...]]:
         """Return a Python that every guest has, for what Jam itself runs there."""
         return sys.executable, ()
+
+    def host_path(self, name: str, guest_path: str) -> Path:
+        """Return where a path of the guest lies on the host, never through a link. The core says HOME for any home."""
+        spec = self._read(name)
+        if spec is not None:
+            home = str(_home(spec))
+            path = home + guest_path.removeprefix(HOME) if f"{guest_path}/".startswith(f"{HOME}/") else guest_path
+            for place in (home, *(mount.host_path for mount in spec.mounts)):
+                inside = Path(path).relative_to(place) if Path(path).is_relative_to(place) else None
+                if inside is not None and Path(path).resolve() == Path(place).resolve() / inside:
+                    return Path(path)
+        raise self._failed("host-view", f"no place of {name} holds {guest_path}")
 
     # ------------------------------------------------------------------------------------------------- parts
 
