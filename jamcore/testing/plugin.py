@@ -15,7 +15,7 @@ from jamcore.testing.crash import Lives
 from jamcore.testing.guard_fixtures import leak_guard, no_leaks
 from jamcore.testing.live import ENDPOINT, LIST, SWITCH, BadListError, registered
 from jamcore.testing.needs import Needs, Probe, real_required
-from jamcore.testing.proof import ProofLedger
+from jamcore.testing.proof import LEFT_OUT, ProofLedger
 
 _MARKERS = (
     "guarantee(id, ...): this test proves these lines of docs/guarantees.md",
@@ -56,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
     config.stash[_LEDGER] = ProofLedger()
+    config.stash[LEFT_OUT] = {}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -87,7 +88,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say how many guarantees this run proved, how many skipped tests proved nothing, and which live tests ran (LIVE-1)."""
+    """Say what no conversation was compared for, which live tests ran (LIVE-1), how many guarantees were proven, and what was skipped."""
+    for name, left_out in sorted(config.stash[LEFT_OUT].items()):
+        terminalreporter.write_line(f"{name}: compared word by word but for {left_out}")
     ledger = config.stash[_LEDGER]
     if live := ledger.live():
         ran = sum(outcome != "skipped" for outcome in live)

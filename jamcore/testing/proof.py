@@ -25,6 +25,10 @@ NOT_CLAIMED = "not claimed: "
 """How the reason of a skip begins when what is under test does not claim the rule. Other skips leave a hole in a proof; this one says
 that there is nothing to prove (ENG-5)."""
 
+LEFT_OUT = pytest.StashKey[dict[str, str]]()
+"""What each provider of a run declares to be in no comparison of conversations, in words: it is printed at the end, since what a proof
+of exactness is worth depends on it (CONT-1)."""
+
 MARK = "guarantee"
 LIVE = "live"
 _ID = re.compile(r"[A-Z]+-[0-9]+\Z")

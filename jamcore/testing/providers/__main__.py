@@ -36,6 +36,9 @@ is in [plugin-authors.md](plugin-authors.md); `jam plugin new` makes one that pa
 Each part is a class. A plugin's tests subclass it, and say in class attributes what is peculiar to the plugin; what a plugin does not claim
 in its description is reported as "not claimed" with the reason, never as passed. A check that fails and is to be mended is named in
 `known_failures` with a reason: it must fail then, or the run does. The first sentence of a check is its rule; what follows says why.
+
+What the model is told after a resume is compared word by word. What the program itself writes among it is left out only as far as
+`ProviderUnderTest.normalisation` declares it, nothing unless told otherwise; a run prints what that is.
 """
 
 

@@ -24,8 +24,8 @@ from jamcore.testing.local_guest import LocalGuest
 from jamcore.testing.provider_turns import run_turn
 from jamcore.testing.providers.opening import opened
 from jamcore.testing.providers.subject import ProviderUnderTest
-from jamcore.testing.servers.history import Item, conversation
-from jamcore.testing.servers.script import Call, Match, Rule, Script, say
+from jamcore.testing.servers.history import Item
+from jamcore.testing.servers.script import Call, Match, Rule, say
 from jamcore.testing.servers.server import ModelServer
 
 POLL_S = 0.02
@@ -65,7 +65,7 @@ class Case:
 
     def server(self, *rules: Rule) -> ModelServer:
         """Return a server of the provider's API with these rules; a context manager."""
-        return self.provider.server(Script(rules=rules))
+        return self.provider.model_server(*rules)
 
     def opened(self, model: ModelServer | str) -> AbstractAsyncContextManager[ProviderRuntime]:
         """Open the runtime over the pinned program, with a server or its address as the model."""
@@ -165,8 +165,8 @@ KEPT = frozenset({CaptureKind.APPEND_ONLY, CaptureKind.WHOLE})
 
 
 def told(model: ModelServer) -> tuple[Item, ...]:
-    """Return the conversation in the last request that the model got."""
-    return conversation(model.model_requests[-1].body)
+    """Return the conversation in the last request that the model got, without what the provider declares that it writes itself."""
+    return model.model_requests[-1].conversation
 
 
 def one_after_another(calls: Sequence[Call], *words: str) -> tuple[Rule, ...]:

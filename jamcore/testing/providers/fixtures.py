@@ -14,6 +14,7 @@ from jamcore.plugins.provider import ProviderHooks
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.testing.guards import adopting_orphans
 from jamcore.testing.local_guest import LocalGuest, local_guest
+from jamcore.testing.proof import LEFT_OUT
 from jamcore.testing.providers.case import Case
 from jamcore.testing.providers.opening import hooks_of
 from jamcore.testing.providers.subject import ProviderUnderTest
@@ -50,8 +51,9 @@ def nothing_is_left(no_leaks: None) -> None:
 
 
 @pytest.fixture(scope="session")
-def provider_hooks(provider: ProviderUnderTest) -> ProviderHooks:
-    """The plugin's hooks, as a daemon has them."""
+def provider_hooks(provider: ProviderUnderTest, pytestconfig: pytest.Config) -> ProviderHooks:
+    """The plugin's hooks, as a daemon has them. What it declares to be in no comparison is printed at the end of the run."""
+    pytestconfig.stash[LEFT_OUT][provider.name] = provider.normalisation.told()
     return anyio.run(hooks_of, provider.name, provider.plugin())
 
 

@@ -19,7 +19,7 @@ from jamcore.testing.providers.case import Case
 from jamcore.testing.providers.claims import ProviderTests
 from jamcore.testing.providers.turns import DONE, FINE, FIRST, STOPPED
 from jamcore.testing.servers.faults import CutFault, Fault, SilentFault, SlowFault
-from jamcore.testing.servers.history import AssistantText, conversation
+from jamcore.testing.servers.history import AssistantText
 from jamcore.testing.servers.ledger import received
 from jamcore.testing.servers.script import Rule, Text, say
 from jamcore.testing.servers.server import ModelServer
@@ -125,7 +125,7 @@ class ProviderModelFaults(ProviderTests):
             identity = await case.begin(runtime)
             events = await case.turn(runtime, identity, "first")
             await case.turn(runtime, identity, "second")
-            told = [item.text for item in conversation(model.model_requests[-1].body) if isinstance(item, AssistantText)]
+            told = [item.text for item in model.model_requests[-1].conversation if isinstance(item, AssistantText)]
         assert events[-1] == DONE
         assert [event.text for event in events if isinstance(event, Message)][-1].endswith("one two")
         assert any(isinstance(event, TextDelta) for event in events)

@@ -20,7 +20,7 @@ from jamcore.domain.providers import ThreadRequest
 from jamcore.testing.local_guest import local_guest
 from jamcore.testing.providers.opening import hooks_of, opened
 from jamcore.testing.providers.subject import ProviderUnderTest
-from jamcore.testing.servers.script import Script, say
+from jamcore.testing.servers.script import say
 
 LISTEN_S = 5.0
 """For what is asked in the background; measured within 3 s."""
@@ -35,7 +35,7 @@ async def main(provider: ProviderUnderTest, scratch: Path, *, loud: bool) -> Non
     async with anyio.create_task_group() as tasks:
         await tasks.start(answer_names, asked)
         async with (
-            provider.server(Script(rules=(say("hello"),))) as model,
+            provider.model_server(say("hello")) as model,
             local_guest(scratch) as guest,
             opened(hooks, guest, model.base_url, provider.tools) as runtime,
         ):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from jamcore.domain.plan import TOOLS_ROOT
 from jamcore.domain.providers import ToolchainSpec
-from jamcore.testing.servers.script import Call
+from jamcore.testing.servers.history import NOTHING, Normalisation
+from jamcore.testing.servers.script import Call, Rule, Script
 from jamcore.testing.servers.server import ModelServer
 from jamcore.testing.toolchains import ToolchainUnavailableError, pinned_toolchain
 
@@ -26,6 +27,8 @@ class ProviderUnderTest:
             program has nobody to contact.
         toolchain: The pinned program; ``None``: the plugin brings it along.
         server: The scripted server of the API that the program speaks.
+        normalisation: What the program itself writes among what the model is told, and so is in no comparison. Everything else has to come
+            back word by word (CONT-1); a run of the suite prints what is declared.
         model: A name of a model that the program takes.
         shell: Returns the model's call of the shell: its id, and the command.
         write: Returns the model's call that makes a file: its id, the session's directory, the file's name there, its content.
@@ -47,6 +50,7 @@ class ProviderUnderTest:
     shell: Callable[[str, str], Call]
     write: Callable[[str, Path, str, str], Call]
     unknown: str
+    normalisation: Normalisation = NOTHING
     loud: Callable[[], object] | None = None
     shown: Callable[[str, str], bool] = operator.eq
     keeps_empty_threads: bool = False
@@ -73,6 +77,10 @@ class ProviderUnderTest:
     def version(self) -> str | None:
         """The version that the program must have, where it is pinned."""
         return None if self.toolchain is None else self.toolchain.version
+
+    def model_server(self, *rules: Rule) -> ModelServer:
+        """Return a scripted server that knows what the program itself writes; a context manager."""
+        return self.server(Script(rules=rules), normalisation=self.normalisation)
 
     def needs(self) -> dict[str, Callable[[], str | None]]:
         """Return the provider's need with what finds out whether it is met, for ``pytest_jam_needs``."""

@@ -17,7 +17,7 @@ from jamcore.testing.rooms import new_id
 from jamcore.testing.scenario.rows import ProviderRow
 from jamcore.testing.scenario.world import Machine, Told, ended, machine
 from jamcore.testing.servers.faults import CutFault, DownFault, Fault, HttpFault, SilentFault
-from jamcore.testing.servers.script import Match, Rule, Script, Text
+from jamcore.testing.servers.script import Match, Rule, Text
 
 TURN_S, IDLE_S = 15, 6
 """The bounds of the daemon for a turn: some agents try a failing model again for ever, or for minutes."""
@@ -71,7 +71,7 @@ async def faults(row: ProviderRow, directory: Path, lives: Lives) -> AsyncIterat
     rules = (*(rule for question in questions.values() for rule in question.rules()), *failing)
     bounds = {"JAM_TURN_TIMEOUT_S": f"{TURN_S}", "JAM_TURN_IDLE_TIMEOUT_S": f"{IDLE_S}"}
     async with (
-        row.server(Script(rules=rules)) as model,
+        row.model_server(*rules) as model,
         machine(row, directory, model, tuple(questions.values()), lives, **bounds) as here,
     ):
         yield Faults(here, questions)

@@ -6,6 +6,7 @@ import argparse
 import inspect
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import fill
 
 from jamcore.testing.scenario.faults import FAULTS
 from jamcore.testing.scenario.rows import ProviderRow, rows_of
@@ -13,6 +14,7 @@ from jamcore.testing.scenario.story import STEPS
 from jamcore.testing.sources import workspace_root
 
 PAGE = "docs/providers-scenario.md"
+WIDTH = 140
 _HEAD = """\
 # One scenario for every provider
 
@@ -32,6 +34,14 @@ _PECULIAR = """
 - *Exact resume* after the daemon was killed in a turn: {all} bring back all that the program had told the model. {said} may have
   lost what was not written down yet, never what the person said. Of {none} the conversation is a
   database, which is put back as it was captured: no word of a cut turn is told.
+"""
+_DECLARED = """
+## What is in no comparison
+
+What the model is told after a resume is compared with what it was told before, word by word (CONT-1). Left out is what the program itself
+writes among it, which the provider's tests declare (`normalisation`); for every program also what has the role of the system or the
+developer, reasoning, ids of items, and how the JSON of a call's arguments is spaced.
+
 """
 
 
@@ -57,6 +67,8 @@ def render(rows: Iterable[ProviderRow]) -> str:
         )
     )
     standins = [f"{row.title}: {row.standin}." for row in rows if row.standin]
+    lines.append(_DECLARED)
+    lines += [f"{fill(f'- {row.title}: {row.normalisation.told()}.', WIDTH, subsequent_indent='  ')}\n" for row in rows]
     return "".join([*lines, "\n## Stand-ins\n\n", *(f"- {line}\n" for line in standins)])
 
 

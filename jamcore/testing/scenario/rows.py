@@ -13,6 +13,8 @@ from pydantic import JsonValue
 
 from jamcore.plugins.manager import PROVIDERS
 from jamcore.testing.exchanges import Place, Shell
+from jamcore.testing.servers.history import NOTHING, Normalisation
+from jamcore.testing.servers.script import Rule, Script
 from jamcore.testing.servers.server import ModelServer
 
 FILE = "scenario_rows.py"
@@ -49,6 +51,7 @@ class ProviderRow:
         cut: What is left of a turn when the daemon is killed in it. ``told``: all that the program had told the model. ``said``: what the
             person said, and as much of the rest as was written down in time. ``none``: no word of it, since the conversation is a
             database, which is put back as it was captured.
+        normalisation: What the program itself writes among what the model is told, and so is in no comparison.
         own_words: Texts that the program itself puts into a conversation after a cut turn, each time the same.
     """
 
@@ -63,12 +66,17 @@ class ProviderRow:
     own_process: bool = False
     told_no: bool = True
     cut: Literal["told", "said", "none"] = "told"
+    normalisation: Normalisation = NOTHING
     own_words: frozenset[str] = frozenset()
 
     @property
     def needs(self) -> tuple[str, ...]:
         """What it needs of the machine (:mod:`jamcore.testing.needs`)."""
         return ("bubblewrap",) if self.standin else ("bubblewrap", self.provider)
+
+    def model_server(self, *rules: Rule) -> ModelServer:
+        """Return a scripted server that knows what the program itself writes; a context manager."""
+        return self.server(Script(rules=rules), normalisation=self.normalisation)
 
     @property
     def ran(self) -> str:
@@ -85,7 +93,7 @@ def rows_of(root: Path) -> tuple[ProviderRow, ...]:
     rows: list[ProviderRow] = []
     for plugin in _plugins(root):
         try:
-            rows += _load(plugin / "tests" / FILE)
+            rows += rows_in(plugin / "tests")
         except ModuleNotFoundError as error:
             if error.name is None or not (plugin / "src" / error.name).is_dir():
                 raise
@@ -107,7 +115,13 @@ def _plugins(root: Path) -> list[Path]:
     return sorted(path.parent for path in root.glob("plugins/*/pyproject.toml"))
 
 
-def _load(path: Path) -> tuple[ProviderRow, ...]:
+def rows_in(tests: Path) -> tuple[ProviderRow, ...]:
+    """Return the rows in the directory of one plugin's tests, as they stand there.
+
+    Raises:
+        LookupError: There are none.
+    """
+    path = tests / FILE
     spec = importlib.util.spec_from_file_location(f"jam_{path.parents[1].name}_scenario_rows", path)
     if spec is None or spec.loader is None or not path.exists():
         message = f"{path} does not exist: a plugin says there what is peculiar to it in the scenario"

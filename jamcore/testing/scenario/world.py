@@ -22,7 +22,7 @@ from jamcore.testing.rooms import ENDED, ask, managed, new_id
 from jamcore.testing.scenario.rows import ProviderRow
 from jamcore.testing.servers.history import AssistantText, Item, UserText, contains_in_order
 from jamcore.testing.servers.ledger import RecordedRequest, held_at
-from jamcore.testing.servers.script import Rule, Script
+from jamcore.testing.servers.script import Rule
 from jamcore.testing.servers.server import ModelServer
 
 LIMIT_S = 120.0
@@ -185,7 +185,7 @@ def settings_of(row: ProviderRow) -> dict[str, str]:
 async def modelled(row: ProviderRow, parts: Sequence[Exchange | Question]) -> AsyncIterator[ModelServer]:
     """Run the scripted model of these turns."""
     rules: list[Rule] = [rule for part in reversed(parts) for rule in part.rules()]
-    async with row.server(Script(rules=tuple(rules))) as model:
+    async with row.model_server(*rules) as model:
         yield model
 
 

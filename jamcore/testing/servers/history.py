@@ -8,9 +8,8 @@ The normalisation, in full:
 
 - What has the role ``developer`` or ``system``, reasoning, and what is of an unknown type is left out: the client makes it anew, or only
   the model can read it.
-- User messages that the client itself wrote (they begin with one of ``CONTEXT_MARKS``) are left out. Elements that the client wrote into
-  the text of others (``CONTEXT_ELEMENTS``) are cut out of it, with the space around them; what is nothing else is left out. All other
-  text is kept whole.
+- What the client itself writes among the words of others is left out, as far as it is declared (:class:`Normalisation`): each provider
+  declares its own. All other text is kept whole.
 - Ids of items and metadata are left out; call ids are kept.
 - Each text of a ``messages`` body is an item of its own, and an empty one is none; the parts of an ``input`` message are one text.
 - Arguments of a function call are compared as JSON values where they are JSON; everything else is compared as text, byte for byte.
@@ -23,19 +22,42 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-CONTEXT_MARKS = (
-    "<environment_context>",
-    "<skills_instructions>",
-    "<user_instructions>",
-    "<turn_aborted>",
-    "# AGENTS.md instructions",
-    "Another language model started to solve this problem",
-)
-"""How user messages begin that the client wrote and not a person. A compaction's summary is one of them, so that a compacted history
-lacks what it replaced and a comparison says so."""
 
-CONTEXT_ELEMENTS = ("system-reminder", "current_datetime")
-"""The elements (``<name>…</name>``) that clients write into what a person said or a tool gave back."""
+@dataclass(frozen=True, slots=True)
+class Normalisation:
+    """What a provider's program itself writes among what the model is told: it is in no comparison, and everything else is (CONT-1).
+
+    Attributes:
+        beginnings: How user messages begin that the program wrote, and not a person: they are left out. A compaction's summary is one
+            of them, so that a compacted history lacks what it replaced and a comparison says so.
+        elements: The elements (``<name>…</name>``) that it writes into what a person said or a tool gave back: they are cut out, with
+            the space around them; what is nothing else is left out.
+    """
+
+    beginnings: tuple[str, ...] = ()
+    elements: tuple[str, ...] = ()
+
+    def told(self) -> str:
+        """Return it as a sentence for people."""
+        messages = f"user messages that begin with {_listed(self.beginnings)}" if self.beginnings else ""
+        elements = f"elements {_listed(f'<{name}>' for name in self.elements)} within a text" if self.elements else ""
+        return " and ".join(filter(None, (messages, elements))) or "nothing"
+
+
+NOTHING = Normalisation()
+"""Every word is compared."""
+
+USUAL = Normalisation(
+    beginnings=(
+        "<environment_context>",
+        "<skills_instructions>",
+        "<user_instructions>",
+        "<turn_aborted>",
+        "# AGENTS.md instructions",
+        "Another language model started to solve this problem",
+    )
+)
+"""That of the program in whose rooms the core's own tests are; what is for every provider takes the provider's instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +94,19 @@ class ToolOutput:
 Item = UserText | AssistantText | ToolCall | ToolOutput
 
 
-def conversation(
-    body: object, *, context_marks: Sequence[str] = CONTEXT_MARKS, context_elements: Sequence[str] = CONTEXT_ELEMENTS
-) -> tuple[Item, ...]:
+def conversation(body: object, normalisation: Normalisation = USUAL) -> tuple[Item, ...]:
     """Return the conversation in a request body; a body without one gives an empty tuple, never an error.
 
     Args:
         body: The parsed JSON body of a recorded request.
-        context_marks: How user messages begin that no person wrote.
-        context_elements: The elements inside a text that no person and no tool wrote.
+        normalisation: What the client wrote itself.
     """
     if not isinstance(body, Mapping):
         return ()
     said = _input_items(body["input"]) if "input" in body else _message_items(body.get("messages"))
-    names = "|".join(map(re.escape, context_elements))
+    names = "|".join(map(re.escape, normalisation.elements))
     element = re.compile(rf"<({names})(?:\s[^>]*)?>.*?</\1>", re.DOTALL) if names else None
-    cleaned = (_without_context(item, tuple(context_marks), element) for item in said)
+    cleaned = (_without_context(item, normalisation.beginnings, element) for item in said)
     return tuple(item for item in cleaned if item is not None)
 
 
@@ -108,11 +127,11 @@ def contains_in_order(earlier: Sequence[Item], later: Sequence[Item]) -> Item | 
     return None
 
 
-def _without_context(item: Item, context_marks: tuple[str, ...], element: re.Pattern[str] | None) -> Item | None:
+def _without_context(item: Item, beginnings: tuple[str, ...], element: re.Pattern[str] | None) -> Item | None:
     """Return the item without what its client wrote into it; None: nothing else was in it."""
     match item:
         case UserText(text):
-            if text.lstrip().startswith(context_marks):
+            if text.lstrip().startswith(beginnings):
                 return None
             cleaned = _cut_out(element, text)
             return UserText(cleaned) if cleaned or not text else None
@@ -230,6 +249,10 @@ def _json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def said_in(body: object, kind: type[UserText | AssistantText] = UserText) -> list[str]:
+def said_in(body: object, kind: type[UserText | AssistantText] = UserText, normalisation: Normalisation = USUAL) -> list[str]:
     """Return the texts of one side of the conversation in a request body, in order: a person's, unless told otherwise."""
-    return [item.text for item in conversation(body) if isinstance(item, kind)]
+    return [item.text for item in conversation(body, normalisation) if isinstance(item, kind)]
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)

@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Literal, Self
 
 import anyio
-from pydantic import JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
 from jamcore.domain.records import Record
-from jamcore.testing.servers.history import Item, conversation, last_user_text
+from jamcore.testing.servers.history import USUAL, Item, Normalisation, conversation, last_user_text
 
 HEADERS_LIMIT = 100
 """Headers of a request that are recorded; more would be a flood, not a request."""
@@ -34,6 +34,7 @@ class RecordedRequest(Record):
         rule: The place of the script's rule that answered, from 0; None: no rule did.
         aside: Whether the API answered without the model, as with a list of models.
         received_s: Monotonic seconds of the server's process.
+        normalisation: What its client writes itself among what the model is told. It is in no record file.
     """
 
     index: int
@@ -45,6 +46,7 @@ class RecordedRequest(Record):
     rule: int | None
     aside: bool = False
     received_s: float
+    normalisation: Normalisation = Field(default=USUAL, exclude=True, repr=False)
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header, whatever its case."""
@@ -53,7 +55,7 @@ class RecordedRequest(Record):
     @property
     def conversation(self) -> tuple[Item, ...]:
         """What the model was told, in the form that all APIs share (:mod:`jamcore.testing.servers.history`)."""
-        return conversation(self.body)
+        return conversation(self.body, self.normalisation)
 
     @property
     def last_user_text(self) -> str:

@@ -23,7 +23,7 @@ from pydantic import BaseModel, JsonValue
 from jamcore.system.clock import Clock, SystemClock
 from jamcore.testing.servers.dialect import Dialect, Reply
 from jamcore.testing.servers.gates import HOLD_LIMIT_S, Gates
-from jamcore.testing.servers.history import conversation, last_user_text
+from jamcore.testing.servers.history import USUAL, Normalisation, conversation, last_user_text
 from jamcore.testing.servers.ledger import (
     HEADER_CHARS,
     HEADERS_LIMIT,
@@ -59,6 +59,7 @@ class ModelServer:
         hold_directory: Where a file named like a gate releases that gate.
         hold_limit_s: How long an answer waits at a gate before the stream is cut.
         clock: Where the times in records come from.
+        normalisation: What the client writes itself among what the model is told: no rule sees it, and no recorded conversation has it.
 
     Raises:
         ValueError: The script has a part that this API cannot say.
@@ -75,6 +76,7 @@ class ModelServer:
         hold_directory: Path | None = None,
         hold_limit_s: float = HOLD_LIMIT_S,
         clock: Clock | None = None,
+        normalisation: Normalisation = USUAL,
     ) -> None:
         unsayable = {part.kind for rule in script.rules for part in rule.answer} & self.dialect.lacks
         if unsayable:
@@ -88,6 +90,7 @@ class ModelServer:
         self._gates = Gates(hold_directory)
         self._hold_limit_s = hold_limit_s
         self._clock = clock or SystemClock()
+        self._normalisation = normalisation
         self._ledger = Ledger()
         self._used: Counter[int] = Counter()
         self._model_requests = 0
@@ -170,7 +173,7 @@ class ModelServer:
             return self._beside_the_model(http, body, is_model=is_model)
         self._model_requests += 1
         nth = self._model_requests
-        items = conversation(body)
+        items = conversation(body, self._normalisation)
         canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         chosen = choose(self._script, Request(nth, http.path, canonical, items), self._used)
         request = self._keep(http, body, nth=nth, rule=None if chosen is None else chosen.place)
@@ -204,6 +207,7 @@ class ModelServer:
             rule=rule,
             aside=aside,
             received_s=self._clock.monotonic(),
+            normalisation=self._normalisation,
         )
         if self._record is not None:
             self._record.append(request)

@@ -27,6 +27,7 @@ from jamcore.testing.providers.fixtures import (
 from jamcore.testing.providers.opening import hooks_of, opened
 from jamcore.testing.providers.standin import NOWHERE, Bad, StandIn
 from jamcore.testing.providers.subject import ProviderUnderTest, missing
+from jamcore.testing.scenario.rows import rows_in
 from jamcore.testing.servers.chat import ChatServer
 from jamcore.testing.servers.script import Call
 
@@ -57,6 +58,7 @@ def loud() -> AcpPlugin:
 
 
 assert OPENCODE.toolchain is not None
+ROW = next(row for row in rows_in(Path(__file__).parent) if row.provider == OPENCODE.name)
 UNDER_TEST = ProviderUnderTest(
     name=OPENCODE.name,
     package="jam_acp",
@@ -67,6 +69,7 @@ UNDER_TEST = ProviderUnderTest(
     model="some/model",
     shell=shell,
     write=write,
+    normalisation=ROW.normalisation,
     unknown="ses_dd42c930cffe9QnJMC2uY5hKY7",
     keeps_empty_threads=True,
     refuses_second_writer=False,

@@ -13,6 +13,7 @@ from jam_acp.family import FAMILY
 from jam_acp.profiles.cursor import CURSOR
 from jamcore.testing.scenario.rows import ProviderRow
 from jamcore.testing.servers.chat import ChatServer
+from jamcore.testing.servers.history import Normalisation
 from jamcore.testing.servers.responses import ResponsesServer
 from jamcore.testing.servers.script import Call
 
@@ -75,5 +76,6 @@ ROWS = (
         tables=tomllib.loads(EXAMPLE.read_text())["providers"],
         shared=False,
         told_no=False,
+        normalisation=Normalisation(beginnings=("<environment_context>", "<turn_aborted>")),
     ),
 )

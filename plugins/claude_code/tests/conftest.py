@@ -21,6 +21,7 @@ from jamcore.testing.providers.fixtures import (
     tools,
 )
 from jamcore.testing.providers.subject import ProviderUnderTest
+from jamcore.testing.scenario.rows import rows_in
 from jamcore.testing.servers.messages import MessagesServer
 from jamcore.testing.servers.script import Call
 
@@ -45,6 +46,7 @@ def loud() -> ClaudeCodePlugin:
     return ClaudeCodePlugin()
 
 
+(ROW,) = rows_in(Path(__file__).parent)
 UNDER_TEST = ProviderUnderTest(
     name="claude_code",
     package="jam_claude_code",
@@ -55,6 +57,7 @@ UNDER_TEST = ProviderUnderTest(
     model="claude-sonnet-5-5",
     shell=shell,
     write=write,
+    normalisation=ROW.normalisation,
     unknown="01a2f000-0000-7000-8000-000000000000",
 )
 

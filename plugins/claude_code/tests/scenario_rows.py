@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jamcore.testing.scenario.rows import ProviderRow
+from jamcore.testing.servers.history import Normalisation
 from jamcore.testing.servers.messages import MessagesServer
 from jamcore.testing.servers.script import Call
 
@@ -21,6 +22,7 @@ ROWS = (
         model="claude-sonnet-5-5",
         own_process=True,
         cut="said",
+        normalisation=Normalisation(elements=("system-reminder",)),
         own_words=frozenset({"No response requested.", "[Request interrupted by user]\n"}),
     ),
 )

@@ -76,8 +76,8 @@ class TestTurns(ProviderTurns):
             again = await case.turn(runtime, identity, "again")
         assert events[-1] == again[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
         assert isinstance(events[0], TurnStarted)
-        assert said_in(model.model_requests[0].body) == [text]
-        assert said_in(model.model_requests[-1].body) == [text, "again"]
+        assert said_in(model.model_requests[0].body, normalisation=case.provider.normalisation) == [text]
+        assert said_in(model.model_requests[-1].body, normalisation=case.provider.normalisation) == [text, "again"]
         assert not list(case.work.iterdir())
 
     async def test_what_a_sub_agent_does_is_shown_and_what_it_says_is_its_callers(self, case: Case) -> None:

@@ -22,6 +22,7 @@ from jamcore.testing.providers.fixtures import (
     tools,
 )
 from jamcore.testing.providers.subject import ProviderUnderTest
+from jamcore.testing.scenario.rows import rows_in
 from jamcore.testing.servers.responses import Call, ResponsesServer
 
 __all__ = ["anyio_backend", "case", "guest", "make_guest", "nothing_is_left", "open_runtime", "provider_hooks", "tools"]
@@ -45,6 +46,7 @@ def loud() -> CodexPlugin:
     return CodexPlugin()
 
 
+(ROW,) = rows_in(Path(__file__).parent)
 UNDER_TEST = ProviderUnderTest(
     name="codex",
     package="jam_codex",
@@ -55,6 +57,7 @@ UNDER_TEST = ProviderUnderTest(
     model="mock-model",
     shell=shell,
     write=write,
+    normalisation=ROW.normalisation,
     unknown="01a2f000-0000-7000-8000-000000000000",
     shown=lambda shown, asked: shown.endswith(f"/bash -lc {shlex.quote(asked)}"),  # where the shell lies is the machine's
     quiet=False,  # of a model that it does not know it says so

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jamcore.testing.scenario.rows import ProviderRow
+from jamcore.testing.servers.history import Normalisation
 from jamcore.testing.servers.responses import ResponsesServer
 from jamcore.testing.servers.script import Call
 
@@ -12,4 +13,21 @@ def shell(call_id: str, command: str) -> Call:
     return Call(name="exec_command", arguments={"cmd": command}, call_id=call_id)
 
 
-ROWS = (ProviderRow(provider="codex", title="Codex", server=ResponsesServer, shell=shell),)
+ROWS = (
+    ProviderRow(
+        provider="codex",
+        title="Codex",
+        server=ResponsesServer,
+        shell=shell,
+        normalisation=Normalisation(
+            beginnings=(
+                "<environment_context>",
+                "<skills_instructions>",
+                "<user_instructions>",
+                "<turn_aborted>",
+                "# AGENTS.md instructions",
+                "Another language model started to solve this problem",  # which stands for what a compaction replaced
+            )
+        ),
+    ),
+)

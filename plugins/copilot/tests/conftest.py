@@ -22,6 +22,7 @@ from jamcore.testing.providers.fixtures import (
     tools,
 )
 from jamcore.testing.providers.subject import ProviderUnderTest
+from jamcore.testing.scenario.rows import rows_in
 from jamcore.testing.servers.responses import Call, ResponsesServer
 
 __all__ = ["anyio_backend", "case", "guest", "make_guest", "nothing_is_left", "open_runtime", "provider_hooks", "tools"]
@@ -53,6 +54,7 @@ def loud() -> CopilotPlugin:
     return CopilotPlugin()
 
 
+(ROW,) = rows_in(Path(__file__).parent)
 UNDER_TEST = ProviderUnderTest(
     name="copilot",
     package="jam_copilot",
@@ -63,6 +65,7 @@ UNDER_TEST = ProviderUnderTest(
     model="mock-model",
     shell=shell,
     write=write,
+    normalisation=ROW.normalisation,
     unknown="01a2f000-0000-4000-8000-000000000000",
 )
 

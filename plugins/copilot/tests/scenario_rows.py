@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jamcore.testing.scenario.rows import ProviderRow
+from jamcore.testing.servers.history import Normalisation
 from jamcore.testing.servers.responses import ResponsesServer
 from jamcore.testing.servers.script import Call
 
@@ -12,4 +13,14 @@ def shell(call_id: str, command: str) -> Call:
     return Call(name="bash", arguments={"command": command, "description": "what it does"}, call_id=call_id)
 
 
-ROWS = (ProviderRow(provider="copilot", title="Copilot", server=ResponsesServer, shell=shell, model="mock-model", cut="said"),)
+ROWS = (
+    ProviderRow(
+        provider="copilot",
+        title="Copilot",
+        server=ResponsesServer,
+        shell=shell,
+        model="mock-model",
+        cut="said",
+        normalisation=Normalisation(elements=("current_datetime",)),
+    ),
+)

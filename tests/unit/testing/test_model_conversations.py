@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from jamcore.testing.servers.history import (
     AssistantText,
     Item,
+    Normalisation,
     ToolCall,
     ToolOutput,
     UserText,
@@ -20,6 +21,8 @@ from jamcore.testing.servers.history import (
     last_user_text,
 )
 
+OWN = Normalisation(elements=("system-reminder", "current_datetime"))
+"""What the clients of these bodies write themselves."""
 ITEMS: tuple[Item, ...] = (
     UserText("list it"),
     AssistantText("I will look."),
@@ -113,8 +116,8 @@ BODIES = {"responses": RESPONSES, "messages": MESSAGES, "chat": CHAT}
 @pytest.mark.parametrize("api", BODIES)
 def test_a_body_of_each_api_becomes_the_same_conversation(api: str) -> None:
     """As real clients send it: texts, calls and outputs stay, in order; what the client or the model's host wrote for itself does not."""
-    assert conversation(BODIES[api]) == ITEMS
-    assert last_user_text(conversation(BODIES[api])) == "and now?"
+    assert conversation(BODIES[api], OWN) == ITEMS
+    assert last_user_text(conversation(BODIES[api], OWN)) == "and now?"
 
 
 @pytest.mark.guarantee("CONT-1")
@@ -124,7 +127,7 @@ def test_a_message_that_is_gone_is_named(api: str) -> None:
     kind = "input" if api == "responses" else "messages"
     entries = BODIES[api][kind]
     for place in range(len(entries)):
-        left = conversation({kind: entries[:place] + entries[place + 1 :]})
+        left = conversation({kind: entries[:place] + entries[place + 1 :]}, OWN)
         if left != ITEMS:
             lost = contains_in_order(ITEMS, left)
             assert lost is not None
@@ -137,7 +140,7 @@ def test_a_changed_output_or_argument_is_a_loss(api: str) -> None:
     """Nothing of what a tool gave back or was asked for is normalised away."""
     for said in ("a.txt", "/w"):
         changed = json.loads(json.dumps(BODIES[api]).replace(said, "other"))
-        assert contains_in_order(ITEMS, conversation(changed)) is not None
+        assert contains_in_order(ITEMS, conversation(changed, OWN)) is not None
 
 
 def test_texts_of_one_message_are_items_of_their_own() -> None:
@@ -157,7 +160,7 @@ def test_an_element_is_cut_out_with_the_space_around_it() -> None:
     """What stands before and behind it keeps to its own line; a text without one is kept to the last space."""
 
     def said(content: str) -> tuple[Item, ...]:
-        return conversation({"messages": [{"role": "user", "content": content}]})
+        return conversation({"messages": [{"role": "user", "content": content}]}, OWN)
 
     assert said("a <system-reminder x='1'>b\n</system-reminder> c") == (UserText("a\nc"),)
     assert said("<system-reminder>b</system-reminder>c<system-reminder>d</system-reminder>") == (UserText("c"),)
@@ -171,9 +174,9 @@ def test_the_elements_are_the_callers() -> None:
     """Another client writes others; with none every text is whole."""
     body = {"messages": [{"role": "user", "content": "<mine>x</mine>hi"}]}
     assert conversation(body) == (UserText("<mine>x</mine>hi"),)
-    assert conversation(body, context_elements=("mine",)) == (UserText("hi"),)
+    assert conversation(body, Normalisation(elements=("mine",))) == (UserText("hi"),)
     reminded = {"messages": [{"role": "user", "content": "<system-reminder>x</system-reminder>"}]}
-    assert conversation(reminded, context_elements=()) == (UserText("<system-reminder>x</system-reminder>"),)
+    assert conversation(reminded) == (UserText("<system-reminder>x</system-reminder>"),)
 
 
 def test_a_picture_shows_and_where_it_is_cached_does_not() -> None:

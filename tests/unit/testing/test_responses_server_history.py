@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jamcore.testing.servers.history import (
+    NOTHING,
     AssistantText,
     Item,
+    Normalisation,
     ToolCall,
     ToolOutput,
     UserText,
@@ -59,8 +61,8 @@ def test_a_body_becomes_the_conversation() -> None:
 
 def test_the_marks_of_context_are_the_callers() -> None:
     """Another client marks its context otherwise; with no marks every user message is a person's."""
-    assert UserText("<turn_aborted>\nThe user interrupted") in conversation(BODY, context_marks=())
-    assert conversation({"input": [message("user", "[[mine]] x")]}, context_marks=("[[mine]]",)) == ()
+    assert UserText("<turn_aborted>\nThe user interrupted") in conversation(BODY, NOTHING)
+    assert conversation({"input": [message("user", "[[mine]] x")]}, Normalisation(beginnings=("[[mine]]",))) == ()
 
 
 def test_arguments_are_compared_as_json_where_they_are_json() -> None:
