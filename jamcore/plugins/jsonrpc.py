@@ -5,7 +5,7 @@ that is too long or no JSON, a message of the wrong shape, an answer to a questi
 connection with one typed error. That error fails every request that waits, once; what was delivered before it is still handed on.
 
     peer ─> reader ─┬─ answers ───────> the request that waits
-                    ├─ requests ──────> ``asked``, one task each, then the writer
+                    ├─ requests ──────> ``asked``, one task each, after the notifications before it; then the writer
                     └─ notifications ─> bounded queue ─> dispatcher ─> ``notified`` one by one, at the end ``ended``
     requests, answers ─> bounded queue ─> writer ─> peer
 
@@ -61,9 +61,9 @@ UNWANTED_ANSWERS = 1_000
 LINES = LineFraming()
 
 Notified = Callable[[str, Params], Awaitable[None]]
-"""Gets each notification, in order, one at a time. What it takes long for slows the peer down."""
+"""Gets each notification, in order, one at a time. What it takes long for slows the peer down. It never waits for a request of the peer."""
 Asked = Callable[[str, Params], Awaitable[Any]]
-"""Answers a request of the peer; raises :class:`RemoteError` to refuse it."""
+"""Answers a request of the peer, once every notification before it has been handled; raises :class:`RemoteError` to refuse it."""
 Ended = Callable[[JamError], Awaitable[None]]
 """Told once, after the last notification, why the connection ended. Not called when its owner closes it."""
 
@@ -299,6 +299,7 @@ class LineClient:
 
     async def _reply(self, question: Question) -> None:
         try:
+            await self.caught_up()  # what is asked about was announced before
             if self._asked is None:
                 raise RemoteError(METHOD_NOT_FOUND, f"{question.method[:80]} is not supported")  # noqa: TRY301 - one way out
             reply: dict[str, Any] = {"id": question.id, "result": await self._asked(question.method, question.params)}

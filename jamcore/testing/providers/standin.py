@@ -16,6 +16,12 @@ Bad = Callable[..., AbstractAsyncContextManager[ProviderRuntime]]
 NOWHERE = "http://127.0.0.1:9"
 """An address at which no model is; a stand-in asks none."""
 
+
+def waits_for(gate: Path) -> str:
+    """Return the statement with which a stand-in waits until a test makes a file."""
+    return f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+
+
 _PLACE = re.compile(r"^( *)#(\w+)$", re.MULTILINE)
 
 

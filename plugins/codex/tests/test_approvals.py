@@ -44,12 +44,25 @@ def test_a_change_of_files_names_every_file() -> None:
     """What a rule would compare holds kinds and paths; what cannot be listed whole is something else."""
     changes = [{"path": "/w/a", "kind": {"type": "add"}, "diff": "x"}, {"path": "/w/b", "kind": {"type": "delete"}, "diff": "y"}]
     about = change("i", {}, changes)
+    assert about is not None
     assert (about.subject, about.detail) == ("file-change", "add /w/a\ndelete /w/b")
     assert about.preview == "add /w/a\nx\ndelete /w/b\ny"
-    assert change("i", {}, None).subject == "other"
-    assert change("i", {}, [{**changes[0], "path": f"/{n}" + "x" * 4000} for n in range(300)]).subject == "other"
-    assert change("i", {"grantRoot": "/"}, changes).subject == "other"
-    assert change("i", {}, [{"path": "/w/a", "kind": {"type": "update", "move_path": "/w/c"}, "diff": ""}]).subject == "other"
+    for params, entries in (
+        ({}, [{**changes[0], "path": f"/{n}" + "x" * 4000} for n in range(300)]),
+        ({"grantRoot": "/"}, changes),
+        ({}, [{"path": "/w/a", "kind": {"type": "update", "move_path": "/w/c"}, "diff": ""}]),
+    ):
+        about = change("i", params, entries)
+        assert about is not None
+        assert about.subject == "other"
+
+
+@pytest.mark.parametrize(
+    "announced", [None, [], {}, [{"path": "/w/a", "kind": {"type": "add"}}, "/w/b"], [{"kind": {"type": "add"}}]]
+)
+def test_a_change_of_which_the_files_are_not_known_is_no_question(announced: object) -> None:
+    """A person who said yes would not know to what."""
+    assert change("i", {"grantRoot": "/", "reason": "trust me"}, announced) is None
 
 
 def test_only_this_once_or_no_is_ever_said() -> None:

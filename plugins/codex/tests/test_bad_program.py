@@ -19,7 +19,7 @@ from jamcore.api import (
 )
 from jamcore.testing.providers.bad_programs import LIMIT_S, ProviderBadPrograms
 from jamcore.testing.providers.case import Case
-from jamcore.testing.providers.standin import Bad, StandIn
+from jamcore.testing.providers.standin import Bad, StandIn, waits_for
 
 pytestmark = [pytest.mark.unprivileged]
 
@@ -169,20 +169,41 @@ class TestBadPrograms(ProviderBadPrograms):
         assert answer in "".join(event.text for event in seen if isinstance(event, TextDelta))
         assert not any(event.kind == "approval.requested" for event in seen)
 
+    async def test_a_change_of_files_that_was_not_announced_is_denied_and_told(self, bad: Bad) -> None:
+        """The question only names it: nobody could see to what they say yes."""
+        ask = (
+            'send({"id": 0, "method": "item/fileChange/requestApproval", "params": {"threadId": "t", "turnId": "u", "itemId": "i"}});'
+            'answer = json.loads(sys.stdin.readline()); told("item/agentMessage/delta", itemId="m", delta=json.dumps(answer))'
+        )
+        with anyio.fail_after(LIMIT_S):
+            async with bad(running=ask) as runtime:
+                await runtime.open_thread(ASKING)
+                async with runtime.turn(provider_identity("t"), "hello") as events:
+                    seen = [event async for event in events]
+        assert '"decision": "decline"' in "".join(event.text for event in seen if isinstance(event, TextDelta))
+        assert [event.text for event in seen if event.kind == "notice"] == [
+            "Codex asked Jam (item/fileChange/requestApproval) and was refused."
+        ]
+        assert not any(event.kind == "approval.requested" for event in seen)
+
     async def test_a_question_that_its_turn_does_not_wait_for_is_denied(self, bad: Bad, tmp_path: Path) -> None:
         """A program that asks and ends the turn without an answer gets one all the same, and it is no."""
-        said = tmp_path / "answer"
+        said, asked = tmp_path / "answer", tmp_path / "asked"
         ask = (
             'told("item/started", item={"type": "commandExecution", "id": "i", "command": "rm -rf /", "cwd": "/"});'
-            f'send({{"id": 0, "method": "item/commandExecution/requestApproval", "params": {QUESTION % "u"}}}); time.sleep(0.2);'
+            f'send({{"id": 0, "method": "item/commandExecution/requestApproval", "params": {QUESTION % "u"}}})\n{waits_for(asked)}\n'
             'told("turn/completed", turn={"id": "u", "status": "completed"});'
             f'open({str(said)!r}, "w").write(sys.stdin.readline())'
         )
         with anyio.fail_after(LIMIT_S):
             async with bad(running=ask) as runtime:
                 await runtime.open_thread(ASKING)
+                seen = []
                 async with runtime.turn(provider_identity("t"), "hello") as events:
-                    seen = [event.kind async for event in events]
+                    async for event in events:
+                        seen.append(event.kind)
+                        if event.kind == "approval.requested":
+                            asked.touch()
                 while not said.exists() or not said.read_text():  # noqa: ASYNC110 - the program's own file
                     await anyio.sleep(0.01)
         assert seen == ["turn.started", "text.delta", "command.started", "approval.requested", "turn.ended"]

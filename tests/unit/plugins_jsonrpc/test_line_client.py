@@ -152,6 +152,26 @@ async def test_the_peers_requests_are_answered_in_their_own_id_space(make_wire: 
     assert answers["1"]["error"] == {"code": -32603, "message": "KeyError"}
 
 
+async def test_a_request_of_the_peer_stands_behind_what_was_told_before_it(make_wire: MakeWire) -> None:
+    """However slow the subscriber is: what is asked about was announced in what came before, and is known when a person is asked."""
+    taken, may_take = list[str](), anyio.Event()
+
+    async def slowly(method: str, params: dict[str, Any]) -> None:
+        await may_take.wait()
+        taken.append(method)
+
+    async def answer(method: str, params: dict[str, Any]) -> list[str]:
+        return list(taken)
+
+    wire = make_wire(notified=slowly, asked=answer)
+    with anyio.fail_after(LIMIT_S):
+        async with wire.client:
+            await wire.peer.says({"method": "begun"}, {"method": "announced"}, {"id": 0, "method": "may"})
+            await anyio.wait_all_tasks_blocked()
+            may_take.set()
+            assert (await wire.peer.hears())["result"] == ["begun", "announced"]
+
+
 async def test_without_a_handler_the_peers_requests_are_refused(make_wire: MakeWire) -> None:
     """The answer is JSON-RPC's own: method not found."""
     wire = make_wire()

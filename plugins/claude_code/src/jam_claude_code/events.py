@@ -75,10 +75,6 @@ class Translator:
                 yield self._used(frame)
                 yield self._ended(frame)
 
-    def waits_for(self, call: str) -> bool:
-        """Whether a call was announced whose result has not come."""
-        return call in self._calls
-
     def _streamed(self, frame: Frame) -> Iterator[ProviderEvent]:
         event = frame.get("event")
         if frame.get("parent_tool_use_id") is None and member(event, "delta", "type") == "text_delta":

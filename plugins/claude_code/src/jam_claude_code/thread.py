@@ -64,8 +64,6 @@ STOP_AGAIN_S = 1.0
 WRITTEN_S = 5.0
 """Until a text is in the transcript: some 0.1 s after the model was asked."""
 WRITTEN_AGAIN_S = 0.02
-NOTED_S = 2.0
-"""A call is announced right before it is asked about; the announcement is read in another task, and is to be shown before the question."""
 IDLE_S = 2.0
 """Until a program that ended a turn says that it is idle: at once."""
 
@@ -100,7 +98,6 @@ class Thread:
         self._process: GuestProcess | None = None
         self._idle = anyio.Event()
         self._idle.set()
-        self._news = anyio.Event()
         self._notices = KeptNotices()
         self._last_words = ""
 
@@ -243,9 +240,6 @@ class Thread:
             return  # the end of something that nobody asked for
         for event in self._translator.translate(method, params):
             await turn.take(event)
-        if method == Told.ASSISTANT:
-            self._news.set()
-            self._news = anyio.Event()
 
     async def _begin_if_seen(self, turn: Turn, method: str, params: Mapping[str, Any]) -> None:
         """See that the transcript holds the turn's text when the model is first heard of, and say that the turn began.
@@ -297,9 +291,6 @@ class Thread:
         """
         turn = self.turn
         if method == MAY_USE_TOOL and self._questions is not None and turn is not None and turn.begun:
-            with anyio.move_on_after(NOTED_S):
-                while self._translator is not None and not self._translator.waits_for(identifier(params.get("tool_use_id"))):
-                    await self._news.wait()
             return reply(params, await self._questions.ask(turn, question(params)) or ApprovalAnswer.DENY)
         about = text(params.get("tool_name") or params.get("message"), 200)
         await self._notices.say(was_refused("Claude Code", method, about), turn if turn is not None and turn.begun else None)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import anyio
-
+from jam_codex.answers import notice
 from jam_codex.turns import Turn
 from jamcore.api import (
     CUT,
@@ -19,42 +18,38 @@ from jamcore.api import (
     OpenQuestions,
     RemoteError,
     as_json,
+    entries,
     identifier,
     labelled,
     member,
     text,
 )
 
-NOTED_S = 2.0
-"""What is asked about is announced right before; the announcement is read in another task, and is to be shown before the question."""
 NOTED = 256
-"""Announcements of one thread that are remembered until they are asked about."""
+"""Changes of files of one thread that are remembered until they are asked about."""
 REFUSED = -32601
 
 Params = Mapping[str, Any]
 
 
 class Questions:
-    """The open questions of one thread, and what was announced of what they are about."""
+    """The open questions of one thread, and the changes of files that were announced: the question about one only names it."""
 
     def __init__(self) -> None:
         self._open = OpenQuestions()
         self._announced: dict[str, object] = {}
-        self._news = anyio.Event()
 
     def note(self, params: Params) -> None:
-        """Remember what was announced, and of a change of files its contents; ``params`` are those of an item that began."""
+        """Remember a change of files that was announced; ``params`` are those of an item that began."""
         item = params.get("item")
-        if member(item, "type") not in ANNOUNCED:
+        if member(item, "type") != ANNOUNCED:
             return
         while len(self._announced) >= NOTED:
             del self._announced[next(iter(self._announced))]
         self._announced[identifier(member(item, "id"))] = member(item, "changes")
-        self._news.set()
-        self._news = anyio.Event()
 
     async def ask(self, turn: Turn, method: str, params: Params) -> object:
-        """Pass a question on and return the answer for Codex; a turn that ends first leaves it denied.
+        """Pass a question on and return the answer for Codex. A turn that ends first leaves it denied; a change that nobody knows is.
 
         Raises:
             RemoteError: Denied, where Codex has no word for that.
@@ -62,29 +57,26 @@ class Questions:
         await turn.accepted.wait()
         if identifier(params.get("turnId")) != turn.provider_turn:
             return reply(method, params, ApprovalAnswer.DENY)  # of a turn that is over
-        answer = await self._open.ask(turn, await self._about(method, params))
-        return reply(method, params, answer or ApprovalAnswer.DENY)
+        if (about := self._about(method, params)) is None:
+            await turn.take(notice(method, params))
+            return reply(method, params, ApprovalAnswer.DENY)
+        return reply(method, params, await self._open.ask(turn, about) or ApprovalAnswer.DENY)
 
     def answer(self, request: str, answer: ApprovalAnswer) -> None:
         """See :meth:`jamcore.api.OpenQuestions.answer`."""
         self._open.answer(request, answer)
 
-    async def _about(self, method: str, params: Params) -> ApprovalRequested:
+    def _about(self, method: str, params: Params) -> ApprovalRequested | None:
         item = identifier(params.get("itemId"))
         if method == PERMISSIONS:
             return permissions(item, params)
-        with anyio.move_on_after(NOTED_S):
-            while item not in self._announced:
-                await self._news.wait()
-        if method == CHANGE:
-            return change(item, params, self._announced.get(item))
-        return command(item, params)
+        return command(item, params) if method == COMMAND else change(item, params, self._announced.get(item))
 
 
 COMMAND = "item/commandExecution/requestApproval"
 CHANGE = "item/fileChange/requestApproval"
 PERMISSIONS = "item/permissions/requestApproval"
-ANNOUNCED = frozenset({"commandExecution", "fileChange"})
+ANNOUNCED = "fileChange"
 ASKED = frozenset({COMMAND, CHANGE, PERMISSIONS})
 """What a person can answer with yes or no. Everything else that Codex may ask is refused (:mod:`jam_codex.answers`)."""
 
@@ -102,18 +94,23 @@ def command(item: str, params: Params) -> ApprovalRequested:
     return ApprovalRequested(item=item, subject="command", detail=wanted, preview=preview)
 
 
-def change(item: str, params: Params, changes: object) -> ApprovalRequested:
-    """Return the event for changes of files: which files and how, and their contents to look at."""
-    known = [entry for entry in changes if isinstance(entry, Mapping)] if isinstance(changes, list) else []
+def change(item: str, params: Params, changes: object) -> ApprovalRequested | None:
+    """Return the event for changes of files: which files and how, and their contents to look at.
+
+    ``None``: what was announced does not say which files, and nobody can say yes to that.
+    """
+    known = entries(changes)
+    if not known or list(known) != changes or not all(text(member(entry, "path")) for entry in known):
+        return None
     lines = [f"{text(member(entry, 'kind', 'type'), 40)} {text(member(entry, 'path'), 4096)}" for entry in known]
     moved = any(member(entry, "kind", "move_path") for entry in known)
     root = text(params.get("grantRoot"), 4096)
     reason = text(params.get("reason"), 4096)
     body = "\n".join(f"{line}\n{text(member(entry, 'diff'))}" for line, entry in zip(lines, known, strict=True))
     preview = text("\n".join(part for part in (labelled(("because", reason)), body) if part))
-    if not lines or root or moved or sum(map(len, lines)) + len(lines) > EVENT_TEXT:
+    if root or moved or sum(map(len, lines)) + len(lines) > EVENT_TEXT:
         wanted = "\n".join([*lines, f"write below {root}" if root else ""]).strip()
-        return ApprovalRequested(item=item, subject="other", detail=text(wanted) or "a change of files", preview=preview)
+        return ApprovalRequested(item=item, subject="other", detail=text(wanted), preview=preview)
     return ApprovalRequested(item=item, subject="file-change", detail="\n".join(lines), preview=preview)
 
 
