@@ -13,10 +13,11 @@ from jamcore.api import (
     Notice,
     TextDelta,
     ThreadRequest,
+    provider_identity,
 )
 from jamcore.testing.provider_turns import run_turn
 from jamcore.testing.providers.bad_programs import LIMIT_S
-from jamcore.testing.providers.standin import Bad
+from jamcore.testing.providers.standin import Bad, waits_for
 
 pytestmark = [pytest.mark.unprivileged]
 
@@ -52,24 +53,29 @@ async def test_an_agent_without_a_once_is_not_allowed_for_good(fake: Bad) -> Non
 
 async def test_a_question_that_its_turn_does_not_wait_for_is_cancelled(fake: Bad, tmp_path: Path) -> None:
     """A program that asks and ends the turn without an answer gets one all the same, and it is no."""
-    said = tmp_path / "answer"
+    said, asked = tmp_path / "answer", tmp_path / "asked"
     asks = PERMISSION.replace("ask(", "question(", 1)
     running = (
         "def question(method, **params):\n"
         '    send({"id": 70, "method": method, "params": {"sessionId": "s", **params}})\n'
         f"{asks}\n"
-        "time.sleep(0.2)\n"
+        f"{waits_for(asked)}\n"
         'result({"stopReason": "end_turn"})\n'
         f'open({str(said)!r}, "w").write(sys.stdin.readline())\n'
         "continue"
     )
     async with fake(running=running) as runtime:
         await runtime.open_thread(ASKING)
-        events = await run_turn(runtime, "s", "hello")
+        kinds = []
         with anyio.fail_after(LIMIT_S):
+            async with runtime.turn(provider_identity("s"), "hello") as events:
+                async for event in events:
+                    kinds.append(event.kind)
+                    if event.kind == "approval.requested":
+                        asked.touch()
             while not said.exists() or not said.read_text():  # noqa: ASYNC110 - the program's own file
                 await anyio.sleep(0.01)
-    assert [event.kind for event in events][-2:] == ["approval.requested", "turn.ended"]
+    assert kinds[-2:] == ["approval.requested", "turn.ended"]
     assert '"cancelled"' in said.read_text()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import MappingProxyType
 
 import anyio
@@ -26,7 +27,7 @@ from jamcore.api import (
 )
 from jamcore.testing.providers.bad_programs import LIMIT_S, ProviderBadPrograms, collect
 from jamcore.testing.providers.case import Case
-from jamcore.testing.providers.standin import Bad, StandIn
+from jamcore.testing.providers.standin import Bad, StandIn, waits_for
 
 pytestmark = [pytest.mark.unprivileged]
 
@@ -99,7 +100,8 @@ REFUSALS = {
         "not this",
     ),
 }
-BY_ITSELF = 'state("running"); delta("nobody asked"); time.sleep(3); result("of nobody"); state("idle")'
+BY_ITSELF = 'state("idle"); state("running"); result(turn); delta("nobody asked")'
+"""It says that it works before it says that the turn is over: who has heard of the end knows of both."""
 ASKING = ThreadRequest(cwd="/", approvals=ApprovalPolicy.ASK)
 ASK = (
     'send({"type": "control_request", "request_id": "q", "request": {"subtype": "%s", "tool_name": "Bash", "tool_use_id": "t", '
@@ -179,33 +181,38 @@ class TestBadPrograms(ProviderBadPrograms):
                 assert await runtime.closed()
         assert seen == []
 
-    async def test_a_turn_that_begins_by_itself_is_waited_out(self, case: Case, bad: Bad) -> None:
+    async def test_a_turn_that_begins_by_itself_is_waited_out(
+        self, case: Case, bad: Bad, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """What it says is nobody's answer; the next turn begins after it, with a notice that says so."""
-        by_itself = f'result(turn); state("idle"); {BY_ITSELF}; continue'
+        noticed = tmp_path / "noticed"
+        by_itself = f'{BY_ITSELF}\n{waits_for(noticed)}\nresult("of nobody"); state("idle"); continue'
         with anyio.fail_after(LIMIT_S):
             async with bad(running=by_itself) as runtime:
                 thread = await runtime.open_thread(self.wanted)
                 first: list[ProviderEvent] = []
                 await collect(runtime, thread.identity, first)
-                await anyio.sleep(0.2)  # what it begins is not asked for, so nothing tells when
+                monkeypatch.setattr(threads, "IDLE_S", 0.1)
                 second: list[ProviderEvent] = []
-                await collect(runtime, thread.identity, second)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(collect, runtime, thread.identity, second)
+                    await anyio.wait_all_tasks_blocked()  # the turn waits for the program from now on
+                    await anyio.sleep(threads.IDLE_S)  # begun after that wait, so it ends after it
+                    noticed.touch()
         assert [event.kind for event in first] == ["turn.started", "text.delta", "usage", "turn.ended"]
         assert [event.text for event in second if isinstance(event, TextDelta)] == ["kept"]
         assert [event.text for event in second if isinstance(event, Notice)] == [threads.BY_ITSELF]
 
     async def test_a_turn_that_waits_for_another_can_be_interrupted(self, case: Case, bad: Bad) -> None:
         """Nothing of it was said yet, and nothing will be: it ends as interrupted without having begun."""
-        by_itself = 'result(turn); state("idle"); state("running"); continue'
         with anyio.fail_after(LIMIT_S):
-            async with bad(running=by_itself) as runtime:
+            async with bad(running=f"{BY_ITSELF}; continue") as runtime:
                 thread = provider_identity((await runtime.open_thread(self.wanted)).identity)
                 await collect(runtime, thread, [])
-                await anyio.sleep(0.2)
                 seen: list[ProviderEvent] = []
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(collect, runtime, thread, seen)
-                    await anyio.sleep(0.2)
+                    await anyio.wait_all_tasks_blocked()  # the turn waits for the program from now on
                     await runtime.interrupt(thread)
         assert seen == [TurnEnded(outcome=TurnOutcome.INTERRUPTED)]
 

@@ -66,7 +66,8 @@ class ClaudeCodeRuntime:
     async def resume_thread(self, identity: ProviderIdentity, request: ThreadRequest) -> ThreadState:
         """See :class:`jamcore.api.ProviderRuntime`. Nothing here ever starts a thread (CONT-1).
 
-        The transcript is read first: of one that is gone the program would say so, of one that lost its beginning it would not.
+        The transcript is read first, and one without a turn is refused. Of one that lost its beginning the program says nothing: that is
+        for the caller to see, who knows which turns were captured and gets those that the transcript holds.
         """
         if not is_identity(identity):
             raise refused("resume", "that is no id of a thread")
