@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from jam_acp.calls import Call as AgentCall
+from jam_acp.profile import Profile
+from jam_acp.profiles.opencode import OPENCODE
 from jam_acp.questions import CANCELLED, reply
 from jamcore.api import ApprovalRequested, ProviderEvent
 from jamcore.testing.providers.approvals import ALLOW, DENY, ProviderApprovals, questions_in
@@ -47,27 +49,28 @@ def test_an_option_is_chosen_by_its_kind_and_never_for_good() -> None:
     assert reply([{"optionId": "5"}], None) == CANCELLED
 
 
-def call_of(**told: object) -> AgentCall:
-    """Return a call of which this was told."""
+def question_of(profile: Profile, *told: Mapping[str, object]) -> ApprovalRequested:
+    """Return the question about a call of which this was told, bit by bit."""
     call = AgentCall("i")
-    call.learn(told)
-    return call
+    for each in told:
+        call.learn(each)
+    return call.question(profile)
 
 
-def test_a_question_says_all_that_would_be_done() -> None:
+def test_a_question_says_all_that_would_be_done(plain: Profile) -> None:
     """A command is its words; a change names each file and how; what cannot be said whole is something that no rule covers."""
-    command = call_of(kind="execute", rawInput={"command": "ls", "cwd": "/w"}).question()
+    command = question_of(plain, {"kind": "execute", "rawInput": {"command": "ls", "cwd": "/w"}})
     assert command == ApprovalRequested(item="i", subject="command", detail="ls", preview="in /w")
-    listed = call_of(kind="execute", rawInput={"command": ["echo", "a b"]}).question()
+    listed = question_of(plain, {"kind": "execute", "rawInput": {"command": ["echo", "a b"]}})
     assert (listed.subject, listed.detail) == ("command", "echo 'a b'")
     diffs = [
         {"type": "diff", "path": "/w/a", "oldText": None, "newText": "x\n"},
         {"type": "diff", "path": "/w/b", "oldText": "y\n", "newText": "z\n"},
     ]
-    change = call_of(kind="edit", content=diffs).question()
+    change = question_of(plain, {"kind": "edit", "content": diffs})
     assert (change.subject, change.detail) == ("file-change", "add /w/a\nupdate /w/b")
     assert change.preview == "add /w/a\n@@ -1,0 +1,1 @@\n+x\nupdate /w/b\n@@ -1,1 +1,1 @@\n-y\n+z"
-    gone = call_of(kind="delete", locations=[{"path": "/w/c"}]).question()
+    gone = question_of(plain, {"kind": "delete", "locations": [{"path": "/w/c"}]})
     assert (gone.subject, gone.detail) == ("file-change", "delete /w/c")
 
 
@@ -84,6 +87,56 @@ def test_a_question_says_all_that_would_be_done() -> None:
     ],
     ids=["no command", "too long", "no path", "a move", "another kind", "too many", "nothing"],
 )
-def test_what_is_neither_a_command_nor_a_change_is_something_else(told: dict[str, object]) -> None:
+def test_what_is_neither_a_command_nor_a_change_is_something_else(plain: Profile, told: dict[str, object]) -> None:
     """Then no rule of a person covers it."""
-    assert call_of(**told).question().subject == "other"
+    assert question_of(plain, told).subject == "other"
+
+
+RUN, EDIT = {"kind": "execute", "title": "run"}, {"kind": "edit", "title": "edit"}
+DIFF = {"type": "diff", "path": "a", "oldText": "x", "newText": "y"}
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ([{**RUN, "rawInput": {"command": "git status", "env": {"GIT_EXTERNAL_DIFF": "evil"}}}], "evil"),
+        ([{**RUN, "rawInput": {"command": "git status", "cmd": "rm -rf /"}}], "rm -rf /"),
+        ([{**RUN, "rawInput": {"command": "git status"}}, {"rawInput": {"script": "rm -rf /"}}], "rm -rf /"),
+        ([{**RUN, "rawInput": {"command": "rm -rf /"}}, {"rawInput": {"command": "git status"}}], "rm -rf /"),
+        ([{**RUN, "rawInput": "rm -rf /"}, {"rawInput": {"command": "git status"}}], "rm -rf /"),
+        ([{**RUN, "rawInput": {"command": "git status", "cwd": ["/etc"]}}], "/etc"),
+        ([{**RUN, "rawInput": {"command": "git status"}, "content": [DIFF]}], "update a"),
+        ([{**EDIT, "content": [DIFF], "locations": [{"path": "a"}, {"path": "/etc/passwd"}]}], "/etc/passwd"),
+        ([{**EDIT, "content": [DIFF], "rawInput": {"moveTo": "/etc/x"}}], "/etc/x"),
+        ([{**EDIT, "content": [{**DIFF, "path": "/etc/passwd"}]}, {"content": [DIFF]}], "/etc/passwd"),
+        ([{**EDIT, "content": [{**DIFF, "path": ["/etc/passwd"]}]}], "/etc/passwd"),
+    ],
+)
+def test_what_a_question_does_not_say_is_shown_whole_and_covered_by_no_rule(
+    plain: Profile, told: list[dict[str, object]], words: str
+) -> None:
+    """A member that the profile does not know, two commands at once, a place beyond the changes, something else that was told before.
+
+    A rule for `git status` must not let anything else through with it.
+    """
+    question = question_of(plain, *told)
+    assert question.subject == "other"
+    assert words in question.detail
+
+
+def test_a_profile_knows_its_agents_inputs(plain: Profile) -> None:
+    """What OpenCode tells beside a command, and what its diffs say again, is known; of a profile that does not say so it is not."""
+    command = {**RUN, "rawInput": {"command": "ls", "description": "look", "timeout": 9, "cwd": "/w"}}
+    change = {**EDIT, "content": [DIFF], "rawInput": {"filePath": "a", "oldString": "x", "newString": "y"}}
+    assert [question_of(OPENCODE, told).subject for told in (command, change)] == ["command", "file-change"]
+    assert [question_of(plain, told).subject for told in (command, change)] == ["other", "other"]
+    other = plain.model_copy(update={"command_key": "cmd"})
+    asked = question_of(other, {**RUN, "rawInput": {"cmd": "ls"}})
+    assert (asked.subject, asked.detail) == ("command", "ls")
+
+
+def test_a_change_without_its_lines_shows_its_input() -> None:
+    """Only a diff says a content again."""
+    asked = question_of(OPENCODE, {**EDIT, "locations": [{"path": "/w/a"}], "rawInput": {"filePath": "/w/a", "content": "one"}})
+    assert (asked.subject, asked.detail) == ("file-change", "update /w/a")
+    assert '"content": "one"' in asked.preview

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from jam_acp.diffs import Change, change_of, diff_of
+from jam_acp.profile import Profile
 from jamcore.api import (
     ApprovalRequested,
     CommandFinished,
@@ -18,6 +19,7 @@ from jamcore.api import (
     ProviderEvent,
     ToolCall,
     Working,
+    as_json,
     entries,
     identifier,
     member,
@@ -47,6 +49,8 @@ class Call:
     status: str = ""
     asked: Mapping[str, object] = field(default_factory=dict)
     """Its input; what a request for permission calls its input is often less, so members are kept."""
+    replaced: dict[str, object] = field(default_factory=dict)
+    """What was told of its input or its changes before something else was told in its place."""
     result: object = None
     diffs: tuple[Mapping[str, object], ...] = ()
     paths: tuple[str, ...] = ()
@@ -60,7 +64,9 @@ class Call:
         for name in ("kind", "title", "status"):
             if value := text(told.get(name), 4096):
                 setattr(self, name, value)
-        if isinstance(asked := told.get("rawInput"), Mapping):
+        if (given := told.get("rawInput")) is not None:
+            asked = given if isinstance(given, Mapping) else {"rawInput": given}
+            self.replaced |= {name: old for name, old in self.asked.items() if name in asked and asked[name] != old}
             self.asked = {**self.asked, **asked}
         if told.get("rawOutput") is not None:
             self.result = told["rawOutput"]
@@ -68,6 +74,8 @@ class Call:
             self.paths = paths
         content = entries(told.get("content"))
         if diffs := tuple(part for part in content if part.get("type") == "diff"):
+            if self.diffs not in ((), diffs):
+                self.replaced["content"] = list(self.diffs)
             self.diffs = diffs
         if said := "".join(text(member(part, "content", "text")) for part in content if part.get("type") == "content"):
             self.said = text(said)
@@ -75,7 +83,10 @@ class Call:
     @property
     def command(self) -> str:
         """The command that it runs, if it says so."""
-        command = self.asked.get("command", self.asked.get("cmd"))
+        return self._words("command") or self._words("cmd")
+
+    def _words(self, key: str) -> str:
+        command = self.asked.get(key)
         if isinstance(command, list) and command and all(isinstance(part, str) for part in command):
             return text(shlex.join(command))
         return text(command)
@@ -156,29 +167,53 @@ class Call:
 
     # ---------------------------------------------------------------------------------------------------------- question
 
-    def question(self) -> ApprovalRequested:
-        """Return the question whether it may be done. What cannot be said whole is something that no rule covers."""
-        if self.kind == "execute" and self.command and len(self.command) < _WHOLE:
-            cwd = text(self.asked.get("cwd"), 4096)
-            return self._asked("command", self.command, f"in {cwd}" if cwd else "")
-        if self.changes_files:
-            lines = [f"{change_of(self.kind, diff.get('oldText'), diff.get('newText'))} {diff.get('path')}" for diff in self.diffs]
-            lines = lines or [f"{'delete' if self.kind == 'delete' else 'update'} {path}" for path in self.paths]
-            detail = "\n".join(lines)
-            if lines and self.kind != "move" and len(detail) < _WHOLE:
-                bodies = (f"{line}\n{self._change(diff).diff}" for line, diff in zip(lines, self.diffs, strict=False))
-                return self._asked("file-change", detail, text("\n".join(bodies)))
-        return self._asked("other", f"{self.title or self.kind}\n{shown(dict(self.asked))}".strip(), "")
+    def question(self, profile: Profile) -> ApprovalRequested:
+        """Return the question whether it may be done.
+
+        A rule may cover a command or a change only where its detail is all that would be done. Whatever has a member that the profile does
+        not know, was told in two ways, or is both, is something else: it is shown whole, and no rule covers it.
+        """
+        command, cwd = self._words(profile.command_key), self.asked.get("cwd", "")
+        plain = not self.replaced and isinstance(cwd, str) and len(cwd) < _PATH
+        further = self.asked.keys() - {"cwd", *profile.harmless}
+        if plain and self.kind == "execute" and command and len(command) < _WHOLE:
+            if further == {profile.command_key} and not self.diffs:
+                return self._asked("command", command, f"in {cwd}" if cwd else "")
+        elif plain and self.changes_files and not further and self.kind not in ("execute", "move"):
+            lines = self._lines()
+            named = {text(diff.get("path"), _PATH) for diff in self.diffs}
+            if lines and len("\n".join(lines)) < _WHOLE and "" not in named and (not named or named.issuperset(self.paths)):
+                return self._asked("file-change", "\n".join(lines), self._bodies() if self.diffs else text(_json(self.asked)))
+        told = (self.title or self.kind, _json(self.asked), _json(self.replaced), *self._lines(), *self.paths)
+        return self._asked("other", "\n".join(part for part in dict.fromkeys(told) if part), self._bodies())
+
+    def _lines(self) -> tuple[str, ...]:
+        """Return which files it changes, and how."""
+        if self.diffs:
+            return tuple(
+                f"{change_of(self.kind, diff.get('oldText'), diff.get('newText'))} {diff.get('path')}" for diff in self.diffs
+            )
+        change: Change = "delete" if self.kind == "delete" else "update"
+        return tuple(f"{change} {path}" for path in self.paths) if self.changes_files else ()
+
+    def _bodies(self) -> str:
+        """Return its changes line by line."""
+        return text("\n".join(f"{line}\n{self._change(diff).diff}" for line, diff in zip(self._lines(), self.diffs, strict=False)))
 
     def _asked(self, subject: Subject, detail: str, preview: str) -> ApprovalRequested:
         return ApprovalRequested(item=self.item, subject=subject, detail=text(detail), preview=preview)
 
 
+_PATH = 4096
 _WHOLE = 1 << 19
 """Characters of what a rule compares; longer is not a command or a change any more, but something else."""
 _OUTPUTS = ("output", "aggregated_output", "stdout")
 _EXIT_CODES = (("exitCode",), ("exit_code",), ("metadata", "exit"), ("exit",))
 """Where agents say what a command printed and how it ended: the protocol has no place for either, only for what people look at."""
+
+
+def _json(value: Mapping[str, object]) -> str:
+    return as_json(dict(value)) if value else ""
 
 
 def call_id(told: Update) -> str:

@@ -111,6 +111,9 @@ class Profile(Record):
         model_value: How the agent calls the model that a person chose.
         default_model: The model where a person chose none; empty: the agent's own.
         approvals: Whether the agent asks before it acts.
+        command_key: The member of a call's input that is its command.
+        harmless: Further members of a call's input that change nothing about what is done, or that its diffs say again. A call with any
+            other beside these, its command and ``cwd`` is shown whole, and no rule of a person covers it.
         extensions: Requests of its own, with their answers.
         unknown_session: How it says that it does not know a session.
         versions: Which version may resume what another wrote: the same alone, or a later patch of the same release too.
@@ -145,6 +148,8 @@ class Profile(Record):
     model_value: str = "{model}"
     default_model: str = ""
     approvals: bool = True
+    command_key: str = "command"
+    harmless: tuple[str, ...] = ("description",)
     extensions: tuple[Extension, ...] = ()
     unknown_session: tuple[UnknownSession, ...] = (UnknownSession(code=-32002),)
     versions: Literal["same", "patch"] = "same"

@@ -337,7 +337,7 @@ class AcpRuntime(ProgramRuntime):
                     session, Notice(level="warning", text=f"{self._profile.title} offers no way to allow this once: {call.title}")
                 )
             return said
-        return reply(options, await session.questions.ask(turn, call.question(), turn.stopping))
+        return reply(options, await session.questions.ask(turn, call.question(self._profile), turn.stopping))
 
     async def _notice(self, session: Session | None, notice: Notice) -> None:
         """Show a person something, now or in the next turn."""

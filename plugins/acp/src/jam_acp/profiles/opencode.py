@@ -129,6 +129,7 @@ OPENCODE = Profile(
     move=("{tools_root}/bin/opencode", "db", "--pure", MOVE),
     model_value=f"{PROVIDER}/{{model}}",
     default_model="default",
+    harmless=("description", "timeout", "filePath", "filepath", "content", "oldString", "newString", "replaceAll", "diff"),
     extensions=(
         # Told after an allowed change, which it makes itself all the same; an error would be one that it does not handle.
         Extension(method="fs/write_text_file", answer={}, told=False),
