@@ -111,7 +111,7 @@ class TurnRunner:
 
     async def doubt(self, turn: Turn, error: JamError) -> None:
         """Say that a turn's end was not seen; the state stays, because only the provider's own state can decide it."""
-        said = TurnStateChanged(state=IN_DOUBT, detail=f"{error.code}: {error.context().get('detail', '')}")
+        said = TurnStateChanged(state=IN_DOUBT, detail=str(error))
         await self._feed.append(turn.room_id, turn.id, [said])
 
     def _waits(self, watch: TurnWatch, questions: int) -> None:

@@ -97,7 +97,7 @@ async def test_an_agent_that_does_not_even_hear_an_interrupt_is_stopped(tmp_path
         os.kill(found.provider.pid, signal.SIGSTOP)
         doubt = await room_event(client, ref, lambda event: _is_doubt(event, turn.id), limit_s=150)
         assert isinstance(doubt.payload, TurnStateChanged)
-        assert doubt.payload.detail.startswith("turn.not_interrupted: turn.idle_timeout: Nothing was heard")
+        assert doubt.payload.detail.startswith("turn.not_interrupted: detail=turn.idle_timeout: Nothing was heard")
         assert (await ask(client, room, "and now", limit_s=150)).state is TurnState.CAPTURED
         [cut] = [known for known in await client.turns(ref) if known.id == turn.id]
         assert cut.state is TurnState.CUT, cut

@@ -17,7 +17,7 @@ import pytest
 
 from jamcore.continuity.coordinator import HostCoordinator
 from jamcore.domain.approvals import ApprovalAnswer, ApprovalPolicy, ApprovalState, DecisionRequest
-from jamcore.domain.errors import JamError
+from jamcore.domain.errors import CONTEXT_LIMIT, JamError
 from jamcore.domain.events import (
     IN_DOUBT,
     ApprovalRequested,
@@ -40,7 +40,7 @@ from jamcore.domain.events import (
 from jamcore.domain.ids import ProviderIdentity
 from jamcore.domain.limits import PROVIDER_REQUEST_S, Limits
 from jamcore.domain.plan import ModelEndpoint
-from jamcore.domain.providers import ProviderTimeoutError
+from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError, ProviderTimeoutError
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.egress.decisions import Refused, RelayDecision
 from jamcore.egress.heard import LastAnswer
@@ -513,7 +513,28 @@ async def test_the_program_of_an_agent_that_cannot_be_interrupted_is_stopped(wor
     assert not await seating._turn(seat, world.turn)
     assert lost == [(seat, str(stuck))]
     [said] = await world.told(TurnStateChanged)
-    assert (said.state, said.detail) == (IN_DOUBT, "turn.not_interrupted: turn.idle_timeout: it did not end")
+    assert (said.state, said.detail) == (IN_DOUBT, str(stuck))
+    assert "turn.idle_timeout: it did not end" in said.detail
+
+
+@pytest.mark.guarantee("CONT-11")
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ProviderGoneError(provider="p", detail="exit status 9"), "exit status 9"),
+        (ProviderProtocolError(provider="p", problem="a line of 10 MB"), "a line of 10 MB"),
+        (ProviderTimeoutError(provider="p", request="turn/start", limit_s=30.0), "request=turn/start, limit_s=30.0"),
+        (ProviderProtocolError(provider="p", problem="no JSON: " + "x" * 10_000), "no JSON"),
+    ],
+    ids=["gone", "nonsense", "no answer", "long"],
+)
+async def test_a_turn_in_doubt_says_why(world: World, error: JamError, reason: str) -> None:
+    """Whatever the error calls its reason; in bounded words."""
+    await world.runner.doubt(world.turn, error)
+    [said] = await world.told(TurnStateChanged)
+    assert said.detail.startswith(f"{error.code}: ")
+    assert reason in said.detail
+    assert len(said.detail) < 2 * CONTEXT_LIMIT
 
 
 async def test_an_end_that_comes_late_counts(world: World) -> None:
