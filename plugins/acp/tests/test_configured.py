@@ -101,6 +101,8 @@ def test_the_family_makes_a_plugin_of_a_table() -> None:
         ({"toolchain": {"version": "1"}}, "toolchain.distribution"),
         ({"capture": {"entries": [{"pattern": "x", "kind": "odd"}]}}, "capture.entries.0.kind"),
         ({"seats": 0}, "seats"),
+        ({"guard": "> "}, "guard"),
+        ({"resume": "resume"}, "resume"),
         ({"move": ["mv"]}, "(the whole table)"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,

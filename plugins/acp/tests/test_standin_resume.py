@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from jam_acp.plugin import plugin_of
 from jam_acp.profile import Profile, Resume
@@ -46,11 +47,21 @@ async def test_what_is_told_again_is_not_shown(fake: Bad) -> None:
         ({"load": "result({}); continue", "list": 'error(-32603, "no"); continue'}, "a new, blank one"),
         ({"load": "result({}); continue", "list": 'result({"sessions": [{"sessionId": "t"}]}); continue'}, "a new, blank one"),
         ({"load": 'result({"sessionId": "s"}); continue'}, "a new, blank one"),
+        ({"load": 'say("agent_message_chunk", "Welcome!"); result({"sessionId": "s"}); continue'}, "a new, blank one"),
         ({"load": 'error(-32002, "Resource not found"); continue'}, "Resource not found"),
         ({"initialize": "CAPABLE = {}"}, "does not offer to bring sessions back"),
         ({"initialize": 'CAPABLE = {"loadSession": False}'}, "does not offer to bring sessions back"),
     ],
-    ids=["blank", "blank and no list", "blank and not listed", "blank under its name", "unknown", "cannot", "says no"],
+    ids=[
+        "blank",
+        "blank and no list",
+        "blank and not listed",
+        "blank under its name",
+        "blank and polite",
+        "unknown",
+        "cannot",
+        "says no",
+    ],
 )
 async def test_a_session_that_is_not_the_old_one_is_refused(fake: Bad, places: dict[str, str], words: str) -> None:
     """An existing name that begins blank, a name that nobody knows, an agent that cannot: a refusal, and no turn in anything else."""
@@ -59,6 +70,15 @@ async def test_a_session_that_is_not_the_old_one_is_refused(fake: Bad, places: d
             await runtime.resume_thread(provider_identity("s"), QUIET)
         with pytest.raises(ProviderRefusedError, match="not loaded"):
             await run_turn(runtime, "s", "hello")
+
+
+async def test_an_agent_is_never_asked_for_a_session_that_it_does_not_tell_again(plain: Profile, fake: Bad) -> None:
+    """Nobody could tell the old one from a blank one: a profile cannot say so, and one that offers nothing else is refused."""
+    with pytest.raises(ValidationError, match="resume"):
+        Profile.model_validate({**plain.model_dump(), "resume": "resume"})
+    async with fake(initialize='CAPABLE = {"sessionCapabilities": {"list": {}, "resume": {}}}') as runtime:
+        with pytest.raises(ProviderRefusedError, match="does not offer to bring sessions back"):
+            await runtime.resume_thread(provider_identity("s"), QUIET)
 
 
 async def test_a_session_without_a_turn_is_proven_by_the_list(fake: Bad) -> None:

@@ -72,6 +72,18 @@ async def test_a_cancelled_turn_that_ends_as_if_it_were_complete_is_told_as_what
     assert event == TurnEnded(outcome=TurnOutcome.INTERRUPTED)
 
 
+async def test_an_agent_that_lost_a_session_in_a_turn_is_of_no_use_any_more(fake: Bad) -> None:
+    """The turn says why it failed, and the program counts as gone: else the room would look well, and every further turn fail."""
+    async with fake(prompt='error(-32002, "no such session"); continue') as runtime:
+        await runtime.open_thread(QUIET)
+        end = (await run_turn(runtime, "s", "hello"))[-1]
+        with anyio.fail_after(LIMIT_S):
+            why = await runtime.closed()
+    assert isinstance(end, TurnEnded)
+    assert (end.outcome, end.code) == (TurnOutcome.FAILED, "not_found")
+    assert "does not know the session any more" in why
+
+
 async def test_an_agent_that_goes_on_by_itself_is_said_to_and_not_taken_for_the_answer(fake: Bad) -> None:
     """What it says between two turns is in neither; the next one says that there was something."""
     after = 'result({"stopReason": "end_turn"}); time.sleep(0.2); say("agent_message_chunk", "by myself"); continue'

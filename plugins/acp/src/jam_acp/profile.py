@@ -37,10 +37,12 @@ _PLACES = re.compile(r"\{(cwd|model)\}")
 
 
 class Resume(StrEnum):
-    """How an agent brings a session back: ``session/load`` replays it, ``session/resume`` does not, and some agents can do neither."""
+    """How an agent brings a session back: by ``session/load``, which tells it again, or not at all.
+
+    After the protocol's ``session/resume`` nobody could tell the old session from a blank one of its name, so it is never asked for.
+    """
 
     LOAD = "load"
-    RESUME = "resume"
     NONE = "none"
 
 
@@ -118,7 +120,8 @@ class Profile(Record):
         unknown_session: How it says that it does not know a session.
         versions: Which version may resume what another wrote: the same alone, or a later patch of the same release too.
         resumes: Older versions of which the pinned one was seen to resume sessions exactly.
-        guard: See :data:`GUARD`; empty: texts are sent as they are.
+        guard: Whether :data:`GUARD` is put before a text that begins with a slash. What it is cannot be chosen: a text that is told again
+            must be known without it, and a person may have written anything else themselves.
     """
 
     name: str
@@ -154,7 +157,7 @@ class Profile(Record):
     unknown_session: tuple[UnknownSession, ...] = (UnknownSession(code=-32002),)
     versions: Literal["same", "patch"] = "same"
     resumes: tuple[str, ...] = ()
-    guard: str = GUARD
+    guard: bool = True
 
     @field_validator("environment", mode="before")
     @classmethod

@@ -59,7 +59,7 @@ class Replay:
 
     def __init__(self) -> None:
         self.identity = ""
-        """The session that the agent said it tells of."""
+        """The session of which the agent told a turn again; it may say anything of a blank one."""
         self._turns: list[_Turn] = []
 
     def take(self, identity: str, update: Mapping[str, object]) -> None:
@@ -67,14 +67,12 @@ class Replay:
         kind = update.get("sessionUpdate")
         if kind == PERSON:
             self._person(update)
+            self.identity = self.identity or identity
         elif kind in SPOKEN:
             if kind == "agent_message_chunk":
                 self._answered(text(member(update, "content", "text")) != "")
             elif kind != "agent_thought_chunk":
                 self._answered(False)
-        else:
-            return
-        self.identity = self.identity or identity
 
     def turns(self) -> tuple[ProviderTurn, ...]:
         """Return the turns, oldest first. One is complete when the agent had the last word in it, which a cut one has not."""

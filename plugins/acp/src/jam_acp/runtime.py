@@ -15,10 +15,10 @@ from anyio.abc import TaskGroup
 from jam_acp.agent import Agent
 from jam_acp.failures import ended_with, failed_with, is_unknown_session
 from jam_acp.places import Places
-from jam_acp.profile import Profile, Resume
+from jam_acp.profile import GUARD, Profile, Resume
 from jam_acp.questions import CANCELLED, reply
 from jam_acp.replay import Replay, digest_of, turn_id
-from jam_acp.sessions import METHODS, Session, lies_elsewhere, open_session, resume_session
+from jam_acp.sessions import LOAD, Session, lies_elsewhere, open_session, resume_session
 from jam_acp.stream import Turn
 from jam_acp.updates import SPOKEN, Updates
 from jamcore.api import (
@@ -28,6 +28,7 @@ from jamcore.api import (
     Notice,
     ProgramRuntime,
     ProviderEvent,
+    ProviderGoneError,
     ProviderIdentity,
     ProviderRefusedError,
     ProviderTimeoutError,
@@ -110,12 +111,10 @@ class AcpRuntime(ProgramRuntime):
         """See :class:`jamcore.api.ProviderRuntime`. Nothing here ever begins a session (CONT-1)."""
         if self._profile.resume is Resume.NONE:
             detail = f"{self._profile.title} cannot bring a session back, so its conversations end with its process"
-            raise ProviderRefusedError(provider=self._profile.name, request=METHODS[Resume.LOAD], detail=detail)
+            raise ProviderRefusedError(provider=self._profile.name, request=LOAD, detail=detail)
         if identity in self._sessions:
             # Another process of it would be a second writer, and agents let both go on.
-            raise ProviderRefusedError(
-                provider=self._profile.name, request=METHODS[self._profile.resume], detail="it is loaded already"
-            )
+            raise ProviderRefusedError(provider=self._profile.name, request=LOAD, detail="it is loaded already")
         agent = await self._agent_for(request)
         if self._profile.move and await lies_elsewhere(agent, identity, request.cwd):
             await self._leave_agent(agent)
@@ -185,8 +184,8 @@ class AcpRuntime(ProgramRuntime):
 
     async def _prompt(self, session: Session, turn: Turn, words: str) -> None:
         """Send a person's text and wait for the answer, which is the end mark. Runs whoever reads the events, or does not."""
-        client = session.agent.client
-        sent = f"{self._profile.guard}{words}" if words.lstrip().startswith("/") else words
+        client, lost = session.agent.client, None
+        sent = f"{GUARD}{words}" if self._profile.guard and words.lstrip().startswith("/") else words
         prompt = {"sessionId": session.identity, "prompt": [{"type": "text", "text": sent}]}
         try:
             if self._profile.kept_at_once and client.error is None:
@@ -202,6 +201,7 @@ class AcpRuntime(ProgramRuntime):
             end = failed_with(error, self._profile)
             if is_unknown_session(error, self._profile):
                 del self._sessions[session.identity]
+                lost = ProviderGoneError(provider=self._profile.name, detail=f"it does not know the session any more: {end.detail}")
         except JamError as error:
             await client.caught_up()
             session.busy = False  # what is asked next is refused by the connection, which says why
@@ -213,6 +213,8 @@ class AcpRuntime(ProgramRuntime):
             # A turn that is cancelled while the agent waits to ask a model again is answered as if it had come to its end.
             end = TurnEnded(outcome=TurnOutcome.INTERRUPTED)
         await turn.finish(end)
+        if lost is not None:
+            self.end(lost)
 
     async def _say(self, turn: Turn, events: tuple[ProviderEvent, ...]) -> None:
         for event in events:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from jam_acp.agent import Agent
 from jam_acp.places import Places
-from jam_acp.profile import Profile, Resume
 from jam_acp.replay import Replay
 from jam_acp.stream import Turn
 from jam_acp.updates import Updates
@@ -25,7 +24,7 @@ from jamcore.api import (
     text,
 )
 
-METHODS: Mapping[Resume, str] = {Resume.LOAD: "session/load", Resume.RESUME: "session/resume"}
+LOAD = "session/load"
 PAGES = 1_000
 """Pages of the agent's list of sessions that are looked through for one."""
 
@@ -73,13 +72,11 @@ async def resume_session(
         ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: It did not come back.
     """
     profile = agent.profile
-    method = METHODS[profile.resume]
-    capability = ("loadSession",) if profile.resume is Resume.LOAD else ("sessionCapabilities", "resume")
-    if not agent.can(*capability):
+    if not agent.can("loadSession"):
         raise ProviderRefusedError(
-            provider=profile.name, request=method, detail=f"{profile.title} {agent.version} does not offer to bring sessions back"
+            provider=profile.name, request=LOAD, detail=f"{profile.title} {agent.version} does not offer to bring sessions back"
         )
-    answer = await agent.ask_for_session(method, {"sessionId": identity, **_where(request)})
+    answer = await agent.ask_for_session(LOAD, {"sessionId": identity, **_where(request)})
     await agent.client.caught_up()
     reported = await _reported(agent, identity, answer, replay)
     if profile.keeps_cwd:
@@ -131,26 +128,21 @@ _CURRENT: Mapping[str, str] = {"model": "currentModelId", "mode": "currentModeId
 
 
 async def _reported(agent: Agent, identity: str, answer: object, replay: Replay) -> str:
-    """Return the session that came back, as the agent says it: in its answer, in what it told again, or in its list of sessions.
+    """Return the session that came back, as the agent says it: in the turns that it told again, or in its list of sessions.
 
-    An agent that says it nowhere may have begun a blank one under the old name, so that is a refusal.
+    An agent that says it nowhere may have begun a blank one under the old name, so that is a refusal. What one without a turn of its own
+    has to say, a greeting or the old name, is no proof; whether it may be without one is for the core to know, which has the turns.
     """
-    said = member(answer, "sessionId")
-    if isinstance(said, str) and (replay.identity or not _replays(agent.profile)):
-        return reported_identity(said, provider=agent.profile.name)
     if replay.identity:
-        return reported_identity(replay.identity, provider=agent.profile.name)
+        said = member(answer, "sessionId")
+        return reported_identity(said if isinstance(said, str) else replay.identity, provider=agent.profile.name)
     if await _listed(agent, identity) is not None:
         return identity
     raise ProviderRefusedError(
         provider=agent.profile.name,
-        request=METHODS[agent.profile.resume],
+        request=LOAD,
         detail="it answered, but neither told the conversation again nor lists the session: it may be a new, blank one",
     )
-
-
-def _replays(profile: Profile) -> bool:
-    return profile.resume is Resume.LOAD
 
 
 async def lies_elsewhere(agent: Agent, identity: str, cwd: str) -> bool:
@@ -165,7 +157,7 @@ async def _require_place(agent: Agent, identity: str, cwd: str) -> None:
     if place != cwd:
         raise ProviderRefusedError(
             provider=agent.profile.name,
-            request=METHODS[agent.profile.resume],
+            request=LOAD,
             detail=f"it keeps the session's directory, which was {text(place, 200)!r} and is {text(cwd, 200)!r} now",
         )
 
