@@ -261,6 +261,10 @@ def load_session(params: dict[str, Any]) -> dict[str, Any]:
     for role, words in told_before(session):
         if role in ("user", "assistant"):
             say(session, "user_message_chunk" if role == "user" else "agent_message_chunk", words)
+        elif role == "call":
+            tell(session, "tool_call", toolCallId=json.loads(words)["id"], title="command", kind="execute", status="pending")
+        else:
+            tell(session, "tool_call_update", toolCallId=json.loads(words)["id"], status="completed")
     return {"configOptions": MODES}
 
 
