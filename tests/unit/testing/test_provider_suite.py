@@ -96,7 +96,7 @@ def test_the_suite_names_no_provider() -> None:
 @pytest.mark.guarantee("CONT-1", "KIT-2")
 @pytest.mark.parametrize("own", [NOTHING, Normalisation(("[mine]",), ("mine",))], ids=["nothing", "declared"])
 async def test_only_what_a_provider_declares_is_in_no_comparison(own: Normalisation) -> None:
-    """Its marks are its own: no file of the core knows them, and without a declaration every word counts."""
+    """Another provider's marks are words like any others, and without a declaration every word counts."""
     said = ["[mine] context", "<environment_context>", "<mine>now</mine> hi"]
     async with provider_that_writes(own).model_server(say("hello")) as model, aiohttp.ClientSession() as session:
         body = {"model": "m", "messages": [{"role": "user", "content": text} for text in said]}
