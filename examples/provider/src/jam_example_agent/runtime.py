@@ -75,17 +75,25 @@ class ExampleAgentRuntime(ProgramRuntime):
     # ------------------------------------------------------------------------------------------------------- threads
 
     async def open_thread(self, request: ThreadRequest) -> ThreadState:
-        """Begin a thread. The identity is the program's own."""
+        """Begin a thread. The identity is the program's own, and no other thread's."""
         answer = await self.ask("thread/new", _settings(request), REQUEST_S)
         identity = reported_identity(member(answer, "thread"), provider=NAME)
+        if identity in self._threads:
+            raise ProviderProtocolError(provider=NAME, problem="a new thread with the id of one that is loaded")
         self._threads[identity] = _Thread(identity)
         return ThreadState(identity=identity)
 
     async def resume_thread(self, identity: ProviderIdentity, request: ThreadRequest) -> ThreadState:
-        """Bring a thread back, exactly. Nothing here ever begins one; what comes back is named as the program named it."""
+        """Bring a thread back, exactly, and never begin one.
+
+        Another than the wanted one is only named, for Jam to compare: it may be a sibling's.
+        """
         answer = await self.ask("thread/load", {"thread": identity, **_settings(request)}, REQUEST_S)
         reported = reported_identity(member(answer, "thread"), provider=NAME)
-        self._threads[reported] = _Thread(reported)
+        if reported != identity:
+            self._threads.pop(identity, None)
+            return ThreadState(identity=reported)
+        self._threads[identity] = _Thread(identity)
         return ThreadState(identity=reported, turns=tuple(map(_turn, entries(member(answer, "turns")))))
 
     # --------------------------------------------------------------------------------------------------------- turns
