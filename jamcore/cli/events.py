@@ -114,6 +114,7 @@ class EventView:
         self._open = ""
         self._streamed: set[str] = set()
         self._gone = ""
+        self._end_told = False
 
     def show(self, event: RoomEvent) -> None:
         """Print one event."""
@@ -126,11 +127,13 @@ class EventView:
         if event.seq == self._past.last_seq:
             self._lines(self._commands.release())
 
-    def in_doubt(self) -> None:
-        """Say that the end of a turn was not seen, and what decides it (CONT-11)."""
+    def in_doubt(self, why: str = "") -> None:
+        """Say that the end of a turn was not seen, why, and what decides it (CONT-11)."""
         self.close()
         back = f"`jam room resume {quoted(self._ref)}` brings the conversation back and says what was kept."
         self._output.note(f"The agent (or the daemon) ended in the middle of this turn. {back}", "red")
+        if why:
+            self._output.note(f"  {safe_line(why, NOTICE_CHARACTERS)}", "red")
 
     def close(self) -> None:
         """End a line that is still open."""
@@ -263,18 +266,25 @@ class EventView:
             self._output.note(f"  exit status {command.exit_code}", "red")
 
     def _ended(self, payload: TurnEnded | TurnStateChanged) -> None:
+        """Say how a turn ended: in the agent's own words, or in Jam's where it ended before the agent began."""
         if isinstance(payload, TurnEnded):
             self._commands.clear()
+            self._end_told = True
             if payload.outcome is TurnOutcome.FAILED:
-                self._output.note(
-                    f"the turn failed: {safe_line(payload.detail, NOTICE_CHARACTERS)} ({_short(payload.code)})", "red"
-                )
-        elif payload.state == IN_DOUBT:
-            self.in_doubt()
+                self._failed(f"{safe_line(payload.detail, NOTICE_CHARACTERS)} ({_short(payload.code)})")
+            return
+        end_told, self._end_told = self._end_told, False
+        if payload.state == IN_DOUBT:
+            self.in_doubt(payload.detail)
+        elif payload.state == TurnState.FAILED and not end_told:
+            self._failed(safe_line(payload.detail, NOTICE_CHARACTERS))
         elif payload.state == TurnState.INTERRUPTED:
             self._output.note("the turn was interrupted", "yellow")
         elif payload.state == TurnState.CUT:
             self._output.note(f"the turn was cut: {_short(payload.detail) or 'the agent or the daemon died'}", "red")
+
+    def _failed(self, why: str) -> None:
+        self._output.note(f"the turn failed: {why}", "red")
 
 
 def _is_doubt(payload: RoomPayload) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 
 from jamcore.cli.output import Output, Row
+from jamcore.cli.text import safe_line
 from jamcore.cli.words import SHORT_ID, passed, quoted, room_word, shortened, size_word
 from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.cells import Placement
@@ -18,7 +19,7 @@ from jamcore.domain.resources import limits_in_words
 from jamcore.domain.retention import CheckpointStanding
 from jamcore.domain.safekeeping import Safety
 from jamcore.domain.sandboxes import Resources
-from jamcore.domain.sessions import HostState, Turn, WorkspaceState
+from jamcore.domain.sessions import HostState, Turn, TurnState, WorkspaceState
 from jamcore.domain.shared_hosts import ONE_TRUST_DOMAIN
 
 
@@ -114,12 +115,15 @@ def _limits(plan: str) -> str:
         return "the plan cannot be read"
 
 
-def show_turns(output: Output, turns: Iterable[Turn]) -> None:
-    """Print turns, oldest first."""
+def show_turns(output: Output, turns: Sequence[Turn]) -> None:
+    """Print turns, oldest first, and why some of them failed."""
     output.table(
         ("TURN", "STATE", "ACCEPTED", "MESSAGE"),
         ((str(turn.id)[:SHORT_ID], turn.state, moment(turn.accepted_at), shortened(turn.text)) for turn in turns),
     )
+    for turn in turns:
+        if turn.state is TurnState.FAILED and turn.detail:
+            output.note(f"turn {str(turn.id)[:SHORT_ID]} failed: {safe_line(turn.detail)}", "red")
 
 
 def show_changes(output: Output, changes: Iterable[ChangeRequest], decisions: Iterable[ChangeDecision]) -> None:

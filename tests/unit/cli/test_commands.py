@@ -104,10 +104,11 @@ def test_a_message_can_be_piped_in(jam: Jam, room: str, stdin: Stdin) -> None:
 
 
 def test_a_failed_turn_is_no_success(jam: Jam, room: str) -> None:
-    """Its reason is said, and the status is 1."""
+    """Its reason is said, then and whenever the room is shown, and the status is 1."""
     said = jam("say", room, "fail")
     assert said.status == Exit.NOT_WELL
     assert "the turn failed: limit reached (usage_limit)" in said.err
+    assert "failed: limit reached" in jam("room", "show", room).err
 
 
 @pytest.mark.guarantee("CONT-11")

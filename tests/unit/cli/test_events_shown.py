@@ -133,6 +133,21 @@ def test_why_a_turn_failed_is_shown_whole() -> None:
     assert shown(Notice(level="warning", text=why)) == f"{why}\n"
 
 
+def test_why_a_turn_failed_is_shown_once_whoever_says_it() -> None:
+    """The agent's words where it ended the turn; Jam's own where the turn failed before the agent began."""
+    begun = TurnEnded(outcome=TurnOutcome.FAILED, code="usage_limit", detail="limit reached")
+    failed = TurnStateChanged(state="failed", detail="name a model")
+    assert shown(failed) == "the turn failed: name a model\n"
+    assert shown(begun, failed) == "the turn failed: limit reached (usage_limit)\n"
+    assert shown(begun, failed, failed).endswith("the turn failed: name a model\n")
+
+
+def test_why_the_end_of_a_turn_was_not_seen_is_said_with_it() -> None:
+    """A program that spoke nonsense has not ended: the reason is all that a person has to go by."""
+    said = shown(TurnStateChanged(state=IN_DOUBT, detail="provider.protocol: problem=no session id"))
+    assert said.splitlines()[1:] == ["  provider.protocol: problem=no session id"]
+
+
 # ------------------------------------------------------------------------------------------------------------ the past
 
 DOUBT = (
