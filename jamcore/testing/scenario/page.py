@@ -34,6 +34,8 @@ _PECULIAR = """
 - *Exact resume* after the daemon was killed in a turn: {all} bring back all that the program had told the model. {said} may have
   lost what was not written down yet, never what the person said. Of {none} the conversation is a
   database, which is put back as it was captured: no word of a cut turn is told.
+- *Import on another machine*: there the room has another directory. {fixed} keeps to the one in which a conversation began: the files
+  come, and the conversation is refused by name, not begun anew.
 """
 _DECLARED = """
 ## What is in no comparison
@@ -64,6 +66,7 @@ def render(rows: Iterable[ProviderRow]) -> str:
             all=_names(row for row in rows if row.cut == "told"),
             said=_names(row for row in rows if row.cut == "said"),
             none=_names(row for row in rows if row.cut == "none"),
+            fixed=_names(row for row in rows if not row.moves),
         )
     )
     standins = [f"{row.title}: {row.standin}." for row in rows if row.standin]

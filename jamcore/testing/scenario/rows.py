@@ -53,6 +53,7 @@ class ProviderRow:
             database, which is put back as it was captured.
         normalisation: What the program itself writes among what the model is told, and so is in no comparison.
         own_words: Texts that the program itself puts into a conversation after a cut turn, each time the same.
+        moves: Whether a conversation can go on in another directory; otherwise one of another machine is refused, by name.
     """
 
     provider: str
@@ -68,6 +69,7 @@ class ProviderRow:
     cut: Literal["told", "said", "none"] = "told"
     normalisation: Normalisation = NOTHING
     own_words: frozenset[str] = frozenset()
+    moves: bool = True
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -155,7 +155,10 @@ class Story:
         assert (self.export / MANIFEST).exists()
 
     async def go_on_elsewhere(self) -> None:
-        """Another machine takes the export in, confirmed by its digest; the room goes on there with files and exact conversation."""
+        """Another machine takes the export in, confirmed by its digest; the room goes on there with files and exact conversation.
+
+        Where a conversation cannot go on in another directory, there are the files, and the conversation is refused.
+        """
         there = await self.elsewhere()
         view = await there.client.imports.take(ImportRequest(id=new_id(), path=str(self.export)))
         ref = str(view.export.id)
@@ -168,6 +171,10 @@ class Story:
             list(self.room.never),
         )
         assert there.log(room) == self.here.log(self.room)
+        if not self.here.row.moves:
+            with refused("continuity.resume_failed"):
+                await there.client.resume(room.ref)
+            return
         await there.come_back(room)
         await there.remembers(room, self.questions["elsewhere"])
         await there.turn(room, self.exchanges["elsewhere"])

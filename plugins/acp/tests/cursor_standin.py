@@ -1,9 +1,10 @@
 """A stand-in for Cursor's agent, written from the public facts about it: started by tests, never by pytest.
 
-It keeps a session in ``$CURSOR_CONFIG_DIR/acp-sessions/<id>/store.db`` and sends the whole conversation to its endpoint in each turn, so
-that a test sees what it remembers. What it does in a turn is what its model says: it runs a command after it asked for permission. Some
-texts make it do something by itself: ``write NAME`` asks for permission and writes a file, ``ask`` asks its own question, ``wait`` never
-ends by itself.
+It keeps a session in ``$CURSOR_CONFIG_DIR/acp-sessions/<id>``: what was said in ``store.db``, its directory in ``meta.json``, which is as
+much a part of it: no session is known without it, and none goes on in another directory. It sends the whole conversation to its endpoint in
+each turn, so that a test sees what it remembers. What it does in a turn is what its model says: it runs a command after it asked for
+permission. Some texts make it do something by itself: ``write NAME`` asks for permission and writes a file, ``ask`` asks its own question,
+``wait`` never ends by itself.
 """
 
 from __future__ import annotations
@@ -255,9 +256,8 @@ def load_session(params: dict[str, Any]) -> dict[str, Any]:
     session = params["sessionId"]
     if not KEY:
         raise RefusedError(-32000, LOGIN)
-    if not (STORE / session / "store.db").exists():
+    if not ((STORE / session / "store.db").exists() and (STORE / session / "meta.json").exists()):
         raise RefusedError(-32602, f"Session {session} not found")
-    (STORE / session / "meta.json").write_text(json.dumps({"schemaVersion": 1, "cwd": params["cwd"]}))
     for role, words in told_before(session):
         if role in ("user", "assistant"):
             say(session, "user_message_chunk" if role == "user" else "agent_message_chunk", words)
@@ -269,7 +269,8 @@ def load_session(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_sessions(_params: dict[str, Any]) -> dict[str, Any]:
-    return {"sessions": [{"sessionId": path.name} for path in sorted(STORE.iterdir())]}
+    kept = sorted(path.parent.name for path in STORE.glob("*/meta.json"))
+    return {"sessions": [{"sessionId": session, "cwd": place(session)} for session in kept]}
 
 
 def authenticate(_params: dict[str, Any]) -> dict[str, Any]:

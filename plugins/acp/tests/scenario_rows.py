@@ -67,6 +67,7 @@ ROWS = (
         tables={STANDIN: standin()},
         own_process=True,
         cut="none",
+        moves=False,
     ),
     ProviderRow(
         provider="codex_acp",

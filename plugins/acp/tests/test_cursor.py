@@ -5,8 +5,6 @@ That the facts hold is proven by its live test alone (LIVE-1), not here.
 
 from __future__ import annotations
 
-import json
-import shutil
 import signal
 import sqlite3
 import sys
@@ -138,31 +136,13 @@ async def killed(runtime: ProviderRuntime, identity: ProviderIdentity, guest: Lo
                     await guest.processes[-1].signal(signal.SIGKILL)
 
 
-@pytest.mark.guarantee("CONT-1", "CONT-5")
-async def test_the_captured_database_brings_the_session_back(make_guest: MakeGuest, open_profile: OpenProfile) -> None:
-    """After a kill in a turn, in another home, the endpoint is told all that was said; what is told again is shown to nobody.
-
-    The small file beside the database is put there by the test: Jam captures databases alone below the home (README, "What is not known").
-    """
-    assert CURSOR.capture is not None
-    [entry] = CURSOR.capture.entries
-    old, new = await make_guest("old"), await make_guest("new")
-    request = ThreadRequest(cwd=str(old.work))
+async def test_a_session_comes_back_where_it_was(guest: LocalGuest, open_profile: OpenProfile) -> None:
+    """After a kill in a turn, in the same home, the endpoint is told all that was said; what is told again is shown to nobody."""
+    request = ThreadRequest(cwd=str(guest.work))
     async with ChatServer(SCRIPT) as model:
-        async with open_profile(standin(), old, model.base_url, TOOLS) as runtime:
-            identity = provider_identity((await runtime.open_thread(request)).identity)
-            await run_turn(runtime, identity, "first")
-            with pytest.raises(ProviderGoneError):
-                await killed(runtime, identity, old)
+        identity = await cut_in_its_second_turn(guest, open_profile, model)
         before = conversation(model.model_requests[-1].body)
-        [path] = old.home.glob(entry.pattern)
-        place = new.home / path.relative_to(old.home)
-        place.parent.mkdir(parents=True)
-        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(place)) as target:
-            source.backup(target)
-        (place.parent / "meta.json").write_text(json.dumps({"schemaVersion": 1, "cwd": str(old.work)}))
-        shutil.rmtree(old.home)
-        async with open_profile(standin(), new, model.base_url, TOOLS) as runtime:
+        async with open_profile(standin(), guest, model.base_url, TOOLS) as runtime:
             again = await runtime.resume_thread(identity, request)
             events = await run_turn(runtime, identity, "second")
     assert again.identity == identity
@@ -170,6 +150,47 @@ async def test_the_captured_database_brings_the_session_back(make_guest: MakeGue
     assert contains_in_order(before, conversation(model.model_requests[-1].body)) is None
     assert said_in(model.model_requests[-1].body) == ["first", "wait", "second"]
     assert [event.text for event in events if isinstance(event, TextDelta)] == ["answer"]
+
+
+@pytest.mark.guarantee("CONT-1")
+async def test_what_is_captured_is_no_session_yet_in_another_home(make_guest: MakeGuest, open_profile: OpenProfile) -> None:
+    """The database alone lacks the file beside it (README, "What is not known of Cursor"): it is refused, and nothing begins instead."""
+    assert CURSOR.capture is not None
+    [entry] = CURSOR.capture.entries
+    old, new = await make_guest("old"), await make_guest("new")
+    async with ChatServer(SCRIPT) as model:
+        identity = await cut_in_its_second_turn(old, open_profile, model)
+        [path] = old.home.glob(entry.pattern)
+        place = new.home / path.relative_to(old.home)
+        place.parent.mkdir(parents=True)
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(place)) as target:
+            source.backup(target)
+        asked = len(model.model_requests)
+        async with open_profile(standin(), new, model.base_url, TOOLS) as runtime:
+            with pytest.raises(ProviderRefusedError, match="not found"):
+                await runtime.resume_thread(identity, ThreadRequest(cwd=str(old.work)))
+        assert len(model.model_requests) == asked
+    assert [found.name for found in place.parent.parent.iterdir()] == [identity]
+
+
+@pytest.mark.guarantee("CONT-1")
+async def test_a_session_is_not_brought_back_in_another_directory(guest: LocalGuest, open_profile: OpenProfile) -> None:
+    """It would go on in the old one."""
+    async with ChatServer(SCRIPT) as model:
+        identity = await cut_in_its_second_turn(guest, open_profile, model)
+        async with open_profile(standin(), guest, model.base_url, TOOLS) as runtime:
+            with pytest.raises(ProviderRefusedError, match="it keeps the session's directory"):
+                await runtime.resume_thread(identity, ThreadRequest(cwd=str(guest.home)))
+
+
+async def cut_in_its_second_turn(guest: LocalGuest, open_profile: OpenProfile, model: ChatServer) -> ProviderIdentity:
+    """Begin a session, run a turn in it, and kill the program in the next."""
+    async with open_profile(standin(), guest, model.base_url, TOOLS) as runtime:
+        identity = provider_identity((await runtime.open_thread(ThreadRequest(cwd=str(guest.work)))).identity)
+        await run_turn(runtime, identity, "first")
+        with pytest.raises(ProviderGoneError):
+            await killed(runtime, identity, guest)
+    return identity
 
 
 @pytest.mark.guarantee("CONT-1")

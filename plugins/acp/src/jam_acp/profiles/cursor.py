@@ -34,6 +34,7 @@ CURSOR = Profile(
         credential_patterns=("**/auth.json", "**/mcp.json"),
     ),
     resume=Resume.LOAD,
+    keeps_cwd=True,  # as its other program does, for all that is known
     # With a key it must not be asked to authenticate: it would look for a stored login, open a browser, and wait.
     authentication=Authentication.NEVER,
     mode="agent",
