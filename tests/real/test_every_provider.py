@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged, pytest.mark.slow, pyt
 ROWS = rows_of(workspace_root(Path(__file__)))
 
 
-@pytest.mark.guarantee("CAP-3", "PLAN-5", "CONT-1", "CONT-11", "PLUG-2", "PLUG-3", "WS-6", "WS-8")
+@pytest.mark.guarantee("PLAN-5", "CONT-1", "CONT-11", "WS-6", "WS-8")
 @pytest.mark.parametrize("row", [pytest.param(row, marks=pytest.mark.needs(*row.needs), id=row.provider) for row in ROWS])
 async def test_the_story(row: ProviderRow, tmp_path: Path, lives: Lives) -> None:
     """All steps in their order; each needs those before it."""
