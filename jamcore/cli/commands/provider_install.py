@@ -35,12 +35,7 @@ def command(
             return False
 
         async def install() -> InstalledToolchain:
-            show(await client.install_progress(provider))  # first alone: two at once would both start the daemon
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_watch, client, provider, show)
-                done = await client.install(provider)
-                tasks.cancel_scope.cancel()
-            return done
+            return await install_shown(client, provider, show)
 
         with session.output.download(provider) as show:
             done = await Interruptible(install, leave).run()
@@ -59,9 +54,29 @@ def command(
     invoke(work, json=json, directory=app_directory)
 
 
-async def _watch(client: JamClient, provider: str, show: Show) -> None:
+async def install_shown(client: JamClient, provider: str, show: Show) -> InstalledToolchain:
+    """Install an agent's program and show how far it is meanwhile.
+
+    What became of it is said when the last look was answered: a look that is cancelled in the moment of its answer leaves a traceback of
+    the event loop on the terminal.
+    """
+    show(await client.install_progress(provider))  # first alone: two at once would both start the daemon
+    ended = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_watch, client, provider, show, ended)
+        try:
+            return await client.install(provider)
+        except JamError as error:
+            failure = error
+        finally:
+            ended.set()
+    raise failure
+
+
+async def _watch(client: JamClient, provider: str, show: Show, ended: anyio.Event) -> None:
     """Show how far it is for as long as the daemon tells; what became of it, the installation itself says."""
     with suppress(JamError):
-        while True:
+        while not ended.is_set():
             show(await client.install_progress(provider))
-            await anyio.sleep(LOOK_S)
+            with anyio.move_on_after(LOOK_S):
+                await ended.wait()

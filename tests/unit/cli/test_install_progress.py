@@ -5,14 +5,19 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
+from jamcore.cli.commands.provider_install import install_shown
 from jamcore.cli.download import LINES, download
-from jamcore.domain.requests import InstallProgress
+from jamcore.domain.providers import NothingToInstallError
+from jamcore.domain.requests import InstalledToolchain, InstallProgress
 
 if TYPE_CHECKING:
+    from jamcore.control.client import JamClient
     from jamcore.testing.jam_program import Terminal
     from tests.unit.cli.conftest import Jam
 
@@ -53,6 +58,38 @@ def test_json_is_the_result_alone(jam: Jam) -> None:
     """Whatever is shown beside it, nothing of it is there."""
     done = jam("provider", "install", "codex", "--json")
     assert (done.json["provider"], done.err) == ("codex", "")
+
+
+class Looked:
+    """A daemon that refuses to install while it is asked how far it is, and answers that a little later."""
+
+    def __init__(self) -> None:
+        self.looks: list[str] = []
+        self._asked = anyio.Event()
+
+    async def install_progress(self, provider: str) -> InstallProgress:
+        """Answer the first look at once, and the second when the installation has failed."""
+        self.looks.append("asked")
+        if len(self.looks) > 1:
+            self._asked.set()
+            for _ in range(5):
+                await checkpoint()
+        self.looks.append("answered")
+        return InstallProgress()
+
+    async def install(self, provider: str) -> InstalledToolchain:
+        """Refuse."""
+        await self._asked.wait()
+        raise NothingToInstallError(provider=provider)
+
+
+@pytest.mark.anyio
+async def test_a_refusal_waits_for_the_look_that_is_under_way() -> None:
+    """It is not cancelled in the middle of its answer, where the event loop would print a traceback of its own."""
+    daemon = Looked()
+    with pytest.raises(NothingToInstallError):
+        await install_shown(cast("JamClient", daemon), "cursor", lambda _: None)
+    assert daemon.looks == ["asked", "answered"] * 2
 
 
 def lines(*states: InstallProgress) -> list[str]:
