@@ -57,7 +57,7 @@ def exact_size(count: int) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return a room's name as it is typed in a command that people are told to type: names may have spaces."""
+    """Return a room's name or a path as it is typed in a command that people are told to type: both may have spaces."""
     import shlex  # late: most commands name none
 
     return shlex.quote(name)

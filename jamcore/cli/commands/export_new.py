@@ -11,6 +11,7 @@ from jamcore.cli.exits import Exit
 from jamcore.cli.exports import show_export
 from jamcore.cli.invoke import Session, invoke
 from jamcore.cli.options import DirectoryOption, JsonOption, RoomArgument
+from jamcore.cli.words import quoted
 from jamcore.domain.keeping import RoomExportRequest
 
 
@@ -38,7 +39,7 @@ def command(
             session.output.document(view)
         else:
             show_export(session.output, view)
-            session.output.note(f"Check it without Jam: cd {view.path} && sha256sum -c SHA256SUMS")
+            session.output.note(f"Check it without Jam: cd {quoted(view.path)} && sha256sum -c SHA256SUMS")
         return Exit.OK
 
     invoke(work, json=json, directory=app_directory, room=room)

@@ -56,7 +56,7 @@ class FakeExports(Part):
 
     def _view(self, identifier: UUID) -> ExportView:
         found = self._row(identifier)
-        path = f"/jam/workspace-exports/{identifier}"
+        path = f"/jam home/workspace-exports/{identifier}"
         return ExportView(export=found.export, room=found.room, path=path, manifest=_manifest(found.export))
 
 

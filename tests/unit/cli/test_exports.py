@@ -21,12 +21,12 @@ def test_a_new_export_is_shown_with_what_it_lost_and_what_to_look_at(jam: Jam, r
     assert done.status == Exit.OK
     assert "1 left out:\n  sock: a socket\n" in done.out
     assert "1 looks like a credential, and is in the export:\n  .env \\x1b[2J\n" in done.out
-    assert "sha256sum -c SHA256SUMS" in done.err
     (row,) = jam("export", "ls", room, "--json").json
     identifier = row["export"]["id"]
     assert identifier in done.out
     assert jam("export", "show", identifier).out == done.out
-    assert jam("export", "show", identifier, "--json").json["path"] in done.err
+    path = jam("export", "show", identifier, "--json").json["path"]
+    assert f"cd '{path}' && sha256sum -c SHA256SUMS" in done.err, "as it is typed: the path has a space"
     assert jam("export", "ls", room).out.split("\t")[:3] == [identifier[:13], room, "published"]
 
 
