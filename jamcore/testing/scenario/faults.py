@@ -19,7 +19,7 @@ from jamcore.testing.scenario.world import Machine, Told, ended, machine
 from jamcore.testing.servers.faults import CutFault, DownFault, Fault, HttpFault, SilentFault
 from jamcore.testing.servers.script import Match, Rule, Text
 
-TURN_S, IDLE_S = 15, 6
+TURN_S, IDLE_S = 30, 15
 """The bounds of the daemon for a turn: some agents try a failing model again for ever, or for minutes."""
 FAULTS: Mapping[str, Fault] = MappingProxyType(
     {
@@ -52,7 +52,7 @@ class Faults:
         events = [e.payload async for e in self.here.client.events(self.room.ref, after=0, follow=False) if e.turn_id == turn.id]
         (end,) = [payload for payload in events if isinstance(payload, TurnEnded)]
         assert end.outcome is TurnOutcome.FAILED
-        assert end.code
+        assert end.code == self.here.row.code_of(name), end
         assert end.detail
         assert [r for r in self.here.model.model_requests if said in r.last_user_text], "the model was not asked"
         assert (await self.here.client.room(self.room.ref)).live

@@ -23,8 +23,9 @@ Made by `python -m jamcore.testing.scenario.page` from the steps in `jamcore/tes
 with a scripted model server on loopback; what the model is told afterwards is the proof. In CI every program has to be there.
 
 The last lines are plays of their own: a model that fails in one turn after another of a room (`test_every_provider_fails.py` beside
-it), a room in the engine that isolates nothing, whose agent asks (`test_every_provider_without_sandbox.py`), and two rooms whose daemon,
-sandbox or program is killed at boundaries that are drawn (`tests/crash/test_every_provider_killed.py`).
+it; with the code of the turn's end, which is `turn.idle_timeout` where nothing was heard of the program and Jam ended the turn), a room in
+the engine that isolates nothing, whose agent asks (`test_every_provider_without_sandbox.py`), and two rooms whose daemon, sandbox or
+program is killed at boundaries that are drawn (`tests/crash/test_every_provider_killed.py`).
 
 """
 _PECULIAR = """
@@ -53,7 +54,8 @@ def render(rows: Iterable[ProviderRow]) -> str:
     titles = " | ".join(row.title for row in rows)
     lines = [_HEAD, f"| step | {titles} |\n", "|---" * (len(rows) + 1), "|\n"]
     lines += [f"| {name} | {' | '.join(row.ran for row in rows)} |\n" for name, _ in STEPS]
-    lines += [f"| *{name}* | {' | '.join(row.ran for row in rows)} |\n" for name in (*FAULTS, "without a sandbox")]
+    lines += [f"| *{name}* | {' | '.join(f'`{row.code_of(name)}`' for row in rows)} |\n" for name in FAULTS]
+    lines.append(f"| *without a sandbox* | {' | '.join(row.ran for row in rows)} |\n")
     hosts = (f"{row.ran}, {'one host' if row.shared else 'a host each'}" for row in rows)
     lines.append(f"| *two rooms at once, killed* | {' | '.join(hosts)} |\n")
     lines.append("\n## The steps\n\n")

@@ -12,6 +12,7 @@ from typing import Literal, cast
 from pydantic import JsonValue
 
 from jamcore.plugins.manager import PROVIDERS
+from jamcore.runtime.deadlines import TurnIdleError
 from jamcore.testing.exchanges import Place, Shell
 from jamcore.testing.servers.history import NOTHING, Normalisation
 from jamcore.testing.servers.script import Rule, Script
@@ -52,6 +53,8 @@ class ProviderRow:
             person said, and as much of the rest as was written down in time. ``none``: no word of it, since the conversation is a
             database, which is put back as it was captured.
         normalisation: What the program itself writes among what the model is told, and so is in no comparison.
+        failing: With which code a turn ends by itself whose model fails, by the fault (:data:`jamcore.testing.scenario.faults.FAULTS`). Of
+            one that is not named nothing is heard, and Jam ends the turn.
         own_words: Texts that the program itself puts into a conversation after a cut turn, each time the same.
         moves: Whether a conversation can go on in another directory; otherwise one of another machine is refused, by name.
     """
@@ -68,6 +71,7 @@ class ProviderRow:
     told_no: bool = True
     cut: Literal["told", "said", "none"] = "told"
     normalisation: Normalisation = NOTHING
+    failing: Mapping[str, str] = field(default_factory=dict)
     own_words: frozenset[str] = frozenset()
     moves: bool = True
 
@@ -79,6 +83,10 @@ class ProviderRow:
     def model_server(self, *rules: Rule) -> ModelServer:
         """Return a scripted server that knows what the program itself writes; a context manager."""
         return self.server(Script(rules=rules), normalisation=self.normalisation)
+
+    def code_of(self, fault: str) -> str:
+        """Return the code with which a turn ends that meets a fault."""
+        return self.failing.get(fault, TurnIdleError.code)
 
     @property
     def ran(self) -> str:

@@ -68,6 +68,7 @@ ROWS = (
         own_process=True,
         cut="none",
         moves=False,
+        failing=dict.fromkeys(("too many requests", "the model is down", "a cut stream"), "other"),
     ),
     ProviderRow(
         provider="codex_acp",
@@ -77,6 +78,7 @@ ROWS = (
         tables=tomllib.loads(EXAMPLE.read_text())["providers"],
         shared=False,
         told_no=False,
+        failing=dict.fromkeys(("too many requests", "a cut stream"), "other"),
         normalisation=Normalisation(beginnings=("<environment_context>", "<turn_aborted>")),
     ),
 )

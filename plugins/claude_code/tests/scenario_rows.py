@@ -23,6 +23,7 @@ ROWS = (
         own_process=True,
         cut="said",
         normalisation=Normalisation(elements=("system-reminder",)),
+        failing={"too many requests": "rate_limited", "the model is down": "server_error", "a cut stream": "stream_cut"},
         own_words=frozenset({"No response requested.", "[Request interrupted by user]\n"}),
     ),
 )

@@ -19,6 +19,7 @@ ROWS = (
         title="Codex",
         server=ResponsesServer,
         shell=shell,
+        failing={"too many requests": "rate_limited", "the model is down": "server_error", "a cut stream": "stream_cut"},
         normalisation=Normalisation(
             beginnings=(
                 "<environment_context>",

@@ -21,6 +21,7 @@ ROWS = (
         shell=shell,
         model="mock-model",
         cut="said",
+        failing={"a cut stream": "stream_cut"},
         normalisation=Normalisation(elements=("current_datetime",)),
     ),
 )
