@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
 from jam_claude_code.questions import DENIED, question, reply
-from jamcore.api import EVENT_TEXT, ApprovalRequested
-from jamcore.testing.providers.approvals import ALLOW, DENY, ProviderApprovals
+from jamcore.api import EVENT_TEXT, ApprovalRequested, ProviderEvent
+from jamcore.testing.providers.approvals import ALLOW, DENY, ProviderApprovals, questions_in
 
 
 @pytest.mark.needs("claude_code")
@@ -16,6 +19,10 @@ class TestApprovals(ProviderApprovals):
 
     change = "update"
     denied = DENIED
+
+    def look_at_the_turn(self, events: Sequence[ProviderEvent], work: Path) -> None:
+        """The path that a command is about lies in the workspace, and is not said to lie outside."""
+        assert questions_in(events)[0].preview == f"touches {work / 'made.txt'}"
 
 
 def asked(tool: str, **given: object) -> dict[str, object]:
@@ -27,13 +34,30 @@ def test_a_command_that_wants_more_is_something_else() -> None:
     """With an option that changes how it is run, no rule that covers the command covers it."""
     plain = asked("Bash", command="ls", description="look", timeout=5)
     because = {**plain, "decision_reason": "it is new", "blocked_path": "/etc"}
-    assert question(because) == ApprovalRequested(
+    assert question(because, "/w") == ApprovalRequested(
         item="i", subject="command", detail="ls", preview="because it is new\noutside /etc"
     )
     assert question(asked("Bash", command="ls", dangerouslyDisableSandbox=True)).subject == "other"
     assert question(asked("Bash", command="x" * (EVENT_TEXT + 1))).subject == "other"
     assert question(asked("Bash")).subject == "other"
     assert question({"tool_use_id": "i"}).subject == "other"
+
+
+@pytest.mark.parametrize(
+    ("path", "label"),
+    [
+        ("/w/a", "touches"),
+        ("/w", "touches"),
+        ("a", "touches"),
+        ("/w/../etc", "outside"),
+        ("/wide/a", "outside"),
+        ("/etc", "outside"),
+    ],
+)
+def test_a_path_is_called_outside_only_where_it_is(path: str, label: str) -> None:
+    """Claude Code names the path that it asks about also where that lies in the workspace: a person must not read the opposite."""
+    about = {**asked("Bash", command="echo hello >> a"), "blocked_path": path}
+    assert question(about, "/w").preview == f"{label} {path}"
 
 
 def test_a_change_of_a_file_names_it() -> None:

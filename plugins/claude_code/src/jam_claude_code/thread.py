@@ -291,7 +291,8 @@ class Thread:
         """
         turn = self.turn
         if method == MAY_USE_TOOL and self._questions is not None and turn is not None and turn.begun:
-            return reply(params, await self._questions.ask(turn, question(params)) or ApprovalAnswer.DENY)
+            asked = question(params, self._request.cwd)
+            return reply(params, await self._questions.ask(turn, asked) or ApprovalAnswer.DENY)
         about = text(params.get("tool_name") or params.get("message"), 200)
         await self._notices.say(was_refused("Claude Code", method, about), turn if turn is not None and turn.begun else None)
         if method == MAY_USE_TOOL:
