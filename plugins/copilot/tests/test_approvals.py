@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jam_copilot.questions import only_reads, question, reply
-from jamcore.api import EVENT_TEXT, ApprovalRequested, Notice, ProviderEvent, ToolCall
+from jamcore.api import EVENT_TEXT, ApprovalPolicy, ApprovalRequested, Notice, ProviderEvent, ToolCall
 from jamcore.testing.providers.approvals import ALLOW, DENY, TOUCH, ProviderApprovals, questions_in
 from jamcore.testing.providers.case import Case, one_after_another
 from jamcore.testing.servers.script import Call
@@ -44,6 +44,19 @@ class TestApprovals(ProviderApprovals):
         assert [event for event in events if isinstance(event, ApprovalRequested | Notice)] == []
         assert (case.work / "made.txt").exists()
         assert (tmp_path / "beside.txt").exists()
+
+    async def test_to_look_is_asked_about_where_no_sandbox_is(
+        self, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """This Copilot does not say where a path leads: a link in the workspace looks like any other file there."""
+        (tmp_path / "beside.txt").write_text("secret")
+        (case.work / "link.txt").symlink_to(tmp_path / "beside.txt")
+        look = Call(name="view", arguments={"path": str(case.work / "link.txt")}, call_id="c1")
+        async with case.running(*one_after_another((look,), "done")) as (model, runtime):
+            monkeypatch.setattr(runtime, "_isolated", False)
+            events = await self.answered(case, runtime, await case.begin(runtime, approvals=ApprovalPolicy.ASK), DENY)
+        assert [event.item for event in questions_in(events)] == ["c1"]
+        assert "secret" not in str(model.model_requests[-1].body)
 
 
 def asked(**request: object) -> ApprovalRequested:
