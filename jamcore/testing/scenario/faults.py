@@ -19,7 +19,7 @@ from jamcore.testing.scenario.world import Machine, Told, ended, machine
 from jamcore.testing.servers.faults import CutFault, DownFault, Fault, HttpFault, SilentFault
 from jamcore.testing.servers.script import Match, Rule, Text
 
-TURN_S, IDLE_S = 30, 15
+TURN_S, IDLE_S = 60, 15
 """The bounds of the daemon for a turn: some agents try a failing model again for ever, or for minutes."""
 FAULTS: Mapping[str, Fault] = MappingProxyType(
     {
