@@ -88,6 +88,8 @@ class TurnWatch:
                 self.in_doubt = payload.state == IN_DOUBT
                 if not self.in_doubt:
                     self._state = TurnState(payload.state)
+                if payload.uncaptured:
+                    return True
         elif self._begun and isinstance(payload, SessionNotice) and payload.code in GONE:
             # A daemon that says no more than this leaves the turn open for ever.
             self.in_doubt = self._state is not TurnState.COMPLETED

@@ -220,6 +220,7 @@ class HostWorkers:
             desk=self.desk,
             deadlines=Deadlines(self._options.clock, self._options.limits, asked=model.said),
             crash=self._options.crash,
+            captures=hooks.description.continuity,
         )
         return HostWorker(bring_up=bring_up, leases=self.leases, runner=runner, limits=self._options.limits)
 

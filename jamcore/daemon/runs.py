@@ -135,8 +135,8 @@ class Runs:
                 async for event in events:
                     if event.turn_id == turn and isinstance(event.payload, TurnStateChanged):
                         state = event.payload.state
+                        if state == IN_DOUBT or state in ENDED or event.payload.uncaptured:
+                            break
                         if state == TurnState.COMPLETED:
                             scope.deadline = anyio.current_time() + CAPTURE_WAIT_S
-                        elif state == IN_DOUBT or state in ENDED:
-                            break
         return state != IN_DOUBT

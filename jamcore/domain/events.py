@@ -200,11 +200,15 @@ class ApprovalDecided(Record):
 
 
 class TurnStateChanged(Record):
-    """Jam's own view of a turn moved on (CONT-11): ``state`` is a :class:`~jamcore.domain.sessions.TurnState` or :data:`IN_DOUBT`."""
+    """Jam's own view of a turn moved on (CONT-11): ``state`` is a :class:`~jamcore.domain.sessions.TurnState` or :data:`IN_DOUBT`.
+
+    ``uncaptured``: it was completed, and nobody need wait for a checkpoint of it, because its provider declares no continuity.
+    """
 
     kind: Literal["turn.state"] = "turn.state"
     state: str
     detail: str = ""
+    uncaptured: bool = False
 
 
 class SessionNotice(Record):

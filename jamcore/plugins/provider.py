@@ -111,16 +111,22 @@ class ProviderHooks:
         return await self._decide("jam_place_session", PlacementAnswer, request=request)
 
     async def declare_capture(self) -> CaptureList:
-        """See :meth:`ProviderSpecs.jam_declare_capture`."""
+        """See :meth:`ProviderSpecs.jam_declare_capture`. Of a plugin without continuity nothing is captured."""
+        if not self.implements("jam_declare_capture"):
+            return CaptureList(entries=())
         return await self._decide("jam_declare_capture", CaptureList)
 
     async def declare_activation(self) -> ActivationPlan:
-        """See :meth:`ProviderSpecs.jam_declare_activation`."""
+        """See :meth:`ProviderSpecs.jam_declare_activation`. A plugin without continuity has nothing to say here."""
+        if not self.implements("jam_declare_activation"):
+            return ActivationPlan()
         return await self._decide("jam_declare_activation", ActivationPlan)
 
     async def accepts_version(self, captured: str, current: str) -> bool:
-        """See :meth:`ProviderSpecs.jam_accepts_version`."""
+        """See :meth:`ProviderSpecs.jam_accepts_version`. A plugin without continuity resumes nothing, whatever was captured before."""
         hook = "jam_accepts_version"
+        if not self.implements(hook):
+            return False
         return await self._call(hook, _exactly_bool, {"captured": captured, "current": current})
 
     async def check_credentials(self, view: CredentialView) -> CredentialReport:

@@ -45,7 +45,10 @@ STATE_OF_OUTCOME: Mapping[TurnOutcome, TurnState] = MappingProxyType(
 
 
 class TurnRunner:
-    """Runs turns of one session, one at a time. The caller owns the runtime."""
+    """Runs turns of one session, one at a time. The caller owns the runtime.
+
+    Not ``captures``: the provider declares no continuity, so a completed turn has come to its end.
+    """
 
     def __init__(
         self,
@@ -57,7 +60,9 @@ class TurnRunner:
         desk: ApprovalDesk,
         deadlines: Deadlines | None = None,
         crash: CrashPoints | None = None,
+        captures: bool = True,
     ) -> None:
+        self._captures = captures
         self._deadlines = deadlines or Deadlines(clock)
         self._crash = crash or NoCrash()
         self._store = store
@@ -135,7 +140,8 @@ class TurnRunner:
 
     async def settle(self, turn: Turn, state: TurnState, detail: str, *, also: tuple[RoomPayload, ...] = ()) -> None:
         """Move a turn to an end state. See :func:`settle_turn`."""
-        await settle_turn(self._store, self._feed, turn, state, detail, at=self._clock.now(), also=also)
+        uncaptured = state is TurnState.COMPLETED and not self._captures
+        await settle_turn(self._store, self._feed, turn, state, detail, at=self._clock.now(), also=also, uncaptured=uncaptured)
 
 
 async def settle_turn(
@@ -147,12 +153,14 @@ async def settle_turn(
     *,
     at: datetime,
     also: tuple[RoomPayload, ...] = (),
+    uncaptured: bool = False,
 ) -> None:
     """Move a turn to an end state, with its events, in one transaction."""
 
     def write(repos: Repos) -> tuple[RoomEvent, ...]:
         repos.turns.move(turn.id, state, detail=detail, ended_at=at)
-        return repos.events.append(turn.room_id, turn.id, [*also, TurnStateChanged(state=state, detail=detail)])
+        moved = TurnStateChanged(state=state, detail=detail, uncaptured=uncaptured)
+        return repos.events.append(turn.room_id, turn.id, [*also, moved])
 
     feed.announce(turn.room_id, await store.transact(write))
 

@@ -9,6 +9,8 @@ import anyio
 import pytest
 
 from jamcore.api import (
+    ActivationPlan,
+    CaptureList,
     CredentialView,
     PlacementRequest,
     PlanContext,
@@ -83,6 +85,16 @@ async def test_each_hook_answers_with_the_cores_own_record() -> None:
     assert await hooks.accepts_version("1", "1") is True
     assert await hooks.accepts_version("1", "2") is False
     assert (await hooks.check_credentials(CredentialView(present=True, source="test"))).ready
+
+
+async def test_a_plugin_without_continuity_keeps_nothing_and_resumes_nothing() -> None:
+    """Where it has no such hooks the answers are the careful ones, so that no caller needs to ask first whether it has."""
+    manager = await loaded(("managed_only", doubles.ManagedOnlyProvider()))
+    hooks = manager.provider("managed_only")
+    assert not hooks.description.continuity
+    assert await hooks.declare_capture() == CaptureList(entries=())
+    assert await hooks.declare_activation() == ActivationPlan()
+    assert await hooks.accepts_version("1", "1") is False
 
 
 @pytest.mark.guarantee("PLUG-1")
