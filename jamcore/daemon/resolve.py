@@ -11,8 +11,8 @@ from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.domain.approvals import ApprovalPolicy, ApprovalsNotOfferedError
 from jamcore.domain.cells import Cell, Configuration, WorkspaceChoice, WorkspaceSource
 from jamcore.domain.errors import InvalidInputError
-from jamcore.domain.plan import Toolchain
-from jamcore.domain.providers import CredentialMissingError
+from jamcore.domain.plan import PlanRefusedError, Toolchain
+from jamcore.domain.providers import CredentialMissingError, ProviderDescription
 from jamcore.domain.requests import RoomRequest
 from jamcore.domain.resources import demanded, require_held, with_defaults
 from jamcore.domain.sandboxes import Isolation, Resources
@@ -121,6 +121,16 @@ def require_room_name(name: str | None) -> None:
         return
     if not 1 <= len(name) <= ROOM_NAME_CHARACTERS or not name.isprintable() or name != name.strip():
         raise InvalidInputError(field="name", problem=f"a room's name has 1 to {ROOM_NAME_CHARACTERS} printable characters")
+
+
+def require_model(request: RoomRequest, description: ProviderDescription) -> None:
+    """Require what a new conversation of an agent without a model of its own needs; one that is brought back has its model.
+
+    Raises:
+        PlanRefusedError: The request names no model.
+    """
+    if description.needs_model and request.model is None:
+        raise PlanRefusedError(part="model", problem=f"{description.title} has no model to begin with: name one")
 
 
 def _approvals(request: RoomRequest, hooks: ProviderHooks, engine: EngineFacts) -> ApprovalPolicy:

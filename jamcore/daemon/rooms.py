@@ -12,7 +12,7 @@ import anyio
 
 from jamcore.daemon.last_checkpoints import LastCheckpoints
 from jamcore.daemon.removed_hosts import require_there
-from jamcore.daemon.resolve import Resolver
+from jamcore.daemon.resolve import Resolver, require_model
 from jamcore.daemon.views import BoundRoom, RoomRecords, bound_room, readable_rooms, room_records
 from jamcore.domain.errors import InvalidInputError, RefusalError
 from jamcore.domain.events import RoomEvent, SessionNotice, TurnStateChanged, UserSaid
@@ -99,6 +99,7 @@ class Rooms:
             else:
                 with self._gate.until_stop("make a room"):
                     resolved = await self._resolver.resolve(request)
+                    require_model(request, resolved.hooks.description)
                 allocation = await self._allocator.allocate(resolved)
                 if resolved.engine.isolation is Isolation.NONE:
                     await self._feed.append(allocation.room.id, None, [NOT_ISOLATED])

@@ -83,7 +83,11 @@ class CredentialSpec(Record):
 
 
 class ProviderDescription(Record):
-    """What a plugin is: facts, the same at every call. ``approvals`` says that its agent can ask before it acts."""
+    """What a plugin is: facts, the same at every call.
+
+    ``approvals`` says that its agent can ask before it acts; ``needs_model`` that it has no model to begin with, so that a new room has
+    to name one.
+    """
 
     name: str
     title: str
@@ -94,6 +98,7 @@ class ProviderDescription(Record):
     continuity: bool
     threads_share_process: bool
     approvals: bool = False
+    needs_model: bool = False
 
 
 class PreparedFile(Record):

@@ -35,6 +35,7 @@ DESCRIPTION = ProviderDescription(
     continuity=True,
     threads_share_process=True,
     approvals=True,
+    needs_model=True,
 )
 
 NO_LOGIN = (
