@@ -19,7 +19,7 @@ from jamcore.domain.sandboxes import ExecRefusedError
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.testing.providers.case import Case
-from jamcore.testing.providers.claims import ProviderTests, not_claimed
+from jamcore.testing.providers.claims import Claim, ProviderTests, asked_of, not_claimed
 from jamcore.testing.providers.opening import opened
 from jamcore.testing.providers.standin import NOWHERE, Bad, StandIn
 
@@ -183,13 +183,12 @@ class ProviderBadPrograms(ProviderTests):
         assert state.identity == "another"
 
     @pytest.mark.guarantee("CONT-7", "SHARE-5")
-    async def test_a_siblings_identity_leaves_the_sibling_alone(self, case: Case, bad: Bad) -> None:
+    @asked_of(Claim.PROCESS_SHARED)
+    async def test_a_siblings_identity_leaves_the_sibling_alone(self, bad: Bad) -> None:
         """A thread that comes back under the id of one that is loaded takes nothing from it: the turn that runs there is still its own.
 
         On a shared host it is another room's, whose owner has decided what is asked in it.
         """
-        if not self.stray:
-            not_claimed(case, "has one connection for each thread")
         with anyio.fail_after(LIMIT_S):
             async with bad(running="continue") as runtime:
                 identity = await self.begin(runtime)

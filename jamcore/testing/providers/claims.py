@@ -28,6 +28,7 @@ class Claim(StrEnum):
     APPEND_ONLY = "keeps conversations in files that only grow"
     ONE_CONVERSATION = "says which files are of one conversation"
     PROCESS_EACH = "runs a program for each thread"
+    PROCESS_SHARED = "runs one program for all threads of a runtime"
     SINGLE_WRITER = "refuses a thread that another program holds"
 
 
@@ -40,6 +41,7 @@ _CLAIMED: Mapping[Claim, Callable[[Case], bool]] = MappingProxyType(
         Claim.APPEND_ONLY: lambda case: any(entry.kind is CaptureKind.APPEND_ONLY for entry in case.capture.entries),
         Claim.ONE_CONVERSATION: lambda case: bool(case.capture.conversation_patterns),
         Claim.PROCESS_EACH: lambda case: not case.description.threads_share_process,
+        Claim.PROCESS_SHARED: lambda case: case.description.threads_share_process,
         Claim.SINGLE_WRITER: lambda case: case.provider.refuses_second_writer,
     }
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import MappingProxyType
 
 import anyio
@@ -20,7 +21,7 @@ from jamcore.api import (
 )
 from jamcore.testing.providers.bad_programs import LIMIT_S, ProviderBadPrograms, collect
 from jamcore.testing.providers.opening import ProviderHooks, hooks_of
-from jamcore.testing.providers.standin import Bad
+from jamcore.testing.providers.standin import Bad, waits_for
 
 pytestmark = [pytest.mark.unprivileged]
 
@@ -85,6 +86,24 @@ class TestBadPrograms(ProviderBadPrograms):
         """Its turn still runs, as far as anybody knows."""
         with pytest.raises(ProviderRefusedError, match="running"):
             await collect(runtime, identity, [])
+
+    @pytest.mark.guarantee("CONT-7")
+    async def test_a_siblings_name_leaves_the_sibling_alone(self, bad: Bad, tmp_path: Path) -> None:
+        """A session that comes back under the name of one that is loaded takes nothing from it: the turn there is still its own."""
+        came = tmp_path / "came"
+        sibling = 'told("user_message_chunk", session="s", content={"type": "text", "text": "x"}); result({}); continue'
+        seen: list[str] = []
+        with anyio.fail_after(LIMIT_S):
+            async with bad(load=sibling, running=waits_for(came)) as runtime:
+                identity = await self.begin(runtime)
+                async with runtime.turn(identity, "hello") as events:
+                    async for event in events:
+                        seen.append(event.kind)
+                        if event.kind == "text.delta":
+                            assert (await runtime.resume_thread(provider_identity("wanted"), self.wanted)).identity == identity
+                            came.touch()
+                await collect(runtime, identity, [])
+        assert tuple(seen) == self.kinds
 
     async def test_nonsense_instead_of_a_session_that_comes_back(self, bad: Bad, nonsense_in_turn: str) -> None:
         """A resume raises the typed error, and begins no other session."""

@@ -128,7 +128,10 @@ class AcpRuntime(ProgramRuntime):
             raise
         finally:
             del self._replays[agent]
-        self._sessions[session.identity] = session
+        if session.identity == identity:
+            self._sessions[identity] = session
+        else:
+            await self._leave_agent(agent)  # it is only named: it may be a sibling's
         return ThreadState(identity=session.identity, turns=turns)
 
     # -------------------------------------------------------------------------------------------------------------- turns
@@ -308,7 +311,6 @@ class AcpRuntime(ProgramRuntime):
         Raises:
             RemoteError: It is not offered.
         """
-        await agent.client.caught_up()  # a question stands after what led to it
         session = self._sessions.get(identifier(params.get("sessionId")))
         if method == "session/request_permission":
             return await self._permission(session, agent, params)
