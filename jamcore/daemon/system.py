@@ -12,7 +12,7 @@ from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.inventory import SandboxInventory
 from jamcore.daemon.options import DaemonOptions
 from jamcore.domain.ids import DaemonId
-from jamcore.domain.providers import ToolchainMissingError
+from jamcore.domain.providers import NothingToInstallError, ToolchainMissingError
 from jamcore.domain.requests import DoctorReport, EngineView, FindingView, Health
 from jamcore.domain.sandboxes import Finding, Isolation
 from jamcore.plugins.manager import ProviderManager
@@ -154,11 +154,14 @@ class SystemStatus:
         findings = []
         if (spec := description.toolchain) is not None:
             try:
-                installed = self._toolchains.require(name, spec)
+                installed = self._toolchains.require_whole(name, spec)
                 findings.append(Finding(subject=f"program of {name}", ok=True, detail=f"{installed.version} installed"))
             except ToolchainMissingError as error:
                 hint = f"Run `jam provider install {name}`."
                 findings.append(Finding(subject=f"program of {name}", ok=False, detail=error.problem, hint=hint))
+        else:
+            detail = f"not brought by Jam, and not looked for. {NothingToInstallError.hint}"
+            findings.append(Finding(subject=f"program of {name}", ok=True, detail=detail))
         if (credential := description.credential) is not None:
             view = await self._credentials.view(credential.name)
             variables = " or ".join(credential.environment_names)

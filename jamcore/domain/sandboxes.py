@@ -223,7 +223,10 @@ class ExecRefusedError(RefusalError):
     """The guest could not start the program: not found, not executable, a bad directory, or a bound was reached."""
 
     code: ClassVar[str] = "engine.exec_refused"
-    hint: ClassVar[str] = "Check the program's name and the directory inside the sandbox."
+    hint: ClassVar[str] = (
+        "Is the program where the sandbox sees it: below /usr, or in the engine's image? "
+        "One that Jam brought is made whole by `jam provider install PROVIDER`."
+    )
 
     sandbox: str
     program: str

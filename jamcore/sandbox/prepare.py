@@ -18,7 +18,7 @@ from jamcore.domain.cells import Ability, EngineLacksAbilityError
 from jamcore.domain.errors import FaultError, InvalidInputError, RefusalError
 from jamcore.domain.limits import Limits
 from jamcore.domain.plan import GUEST_HOME, RELAY_PORT, AppPath, MountRole, Plan, PlanContribution, PlanMount
-from jamcore.domain.providers import Preparation
+from jamcore.domain.providers import Preparation, ToolchainMissingError
 from jamcore.domain.records import Record
 from jamcore.domain.sandboxes import Presence
 from jamcore.engines.port import Reaches
@@ -198,6 +198,9 @@ async def _overlay_environment(_preparer: Preparer, work: _Work) -> None:
 async def _make_directories(preparer: Preparer, work: _Work) -> None:
     """Everything that is mounted exists, with the provider's own directories and files, before the sandbox does (PREP-3)."""
     host = work.plan.owner.stable_id
+    for mount in work.plan.mounts:
+        if mount.role is MountRole.TOOLCHAIN and not (preparer.app_root / mount.source.path).exists():
+            raise ToolchainMissingError(provider=work.plan.provider, problem=f"{preparer.app_root / mount.source.path} is gone")
     for relative in (
         layout.guest_disk(host),
         layout.provider_state(host, work.plan.provider),

@@ -28,7 +28,7 @@ from jamcore.domain.plan import Toolchain
 from jamcore.domain.providers import ToolchainMissingError, ToolchainSpec, UnpackStep
 from jamcore.domain.records import Record
 from jamcore.domain.requests import InstalledToolchain, InstallProgress
-from jamcore.sandbox.archives import BadArchiveError, digest_of, settle
+from jamcore.sandbox.archives import BadArchiveError, digest_of, programs, settle
 from jamcore.sandbox.download_progress import ProgressReader, bytes_below
 from jamcore.sandbox.origins import Origin, ToolchainClientMissingError, ToolchainInstallError, ToolchainUnreachableError, origin_of
 from jamcore.sandbox.self_unpacking import SelfUnpackingError, Unpacked, unpack_itself
@@ -43,10 +43,18 @@ Progress = Callable[[Step], None]
 """Told what is being done, in one word."""
 
 
+class InstalledFile(Record):
+    """A file that is executed, as it was when the program was installed; its path is below the directory of the installation."""
+
+    path: str
+    size: int
+    sha256: str
+
+
 class CompletionRecord(Record):
     """What lies in ``.complete``: which archive the directory was unpacked from, and what the program unpacked of itself.
 
-    ``files`` counts those of the archive; one of the two digests is there.
+    ``files`` counts those of the archive; one of the two digests is there. ``executables`` is empty in a record of an older Jam.
     """
 
     schema_version: Literal[1] = 1
@@ -58,6 +66,7 @@ class CompletionRecord(Record):
     files: int
     unpack: UnpackStep | None = None
     unpacked: Unpacked | None = None
+    executables: tuple[InstalledFile, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -112,22 +121,46 @@ class Toolchains:
         """
         digest = self._origin(provider, spec).digest
         directory = self._app / layout.toolchain(provider, spec.version)
-        try:
-            record = CompletionRecord.model_validate_json((directory / COMPLETE).read_bytes())
-        except FileNotFoundError as error:
-            raise ToolchainMissingError(
-                provider=provider, problem=f"{spec.distribution} {spec.version} is not installed"
-            ) from error
-        except (OSError, ValidationError) as error:
-            raise ToolchainMissingError(provider=provider, problem="its completion record cannot be read") from error
+        record = self._record(provider, spec)
         if record.digest != digest or record.unpack != spec.unpack:
             raise ToolchainMissingError(provider=provider, problem="another build is installed than the plugin pins")
         if not os.access(directory / spec.root / spec.program, os.X_OK):
             raise ToolchainMissingError(provider=provider, problem=f"its program {spec.program} is gone")
         return Toolchain(provider=provider, version=spec.version, digest=digest)
 
+    def require_whole(self, provider: str, spec: ToolchainSpec, *, read: bool = False) -> Toolchain:
+        """Return the installed program, as :meth:`require` does, if each file that is executed is as it was installed.
+
+        Args:
+            provider: Whose program.
+            spec: What the plugin pins.
+            read: Read those files and compare their bytes too, and not their sizes alone: some are hundreds of megabytes.
+
+        Raises:
+            ToolchainMissingError: As :meth:`require`, or one of the files is gone or another.
+        """
+        toolchain = self.require(provider, spec)
+        directory = self._app / layout.toolchain(provider, spec.version)
+        for file in self._record(provider, spec).executables:
+            if problem := _problem(directory / file.path, file, read=read):
+                raise ToolchainMissingError(provider=provider, problem=f"its program {file.path} {problem}")
+        return toolchain
+
+    def _record(self, provider: str, spec: ToolchainSpec) -> CompletionRecord:
+        try:
+            path = self._app / layout.toolchain(provider, spec.version) / COMPLETE
+            return CompletionRecord.model_validate_json(path.read_bytes())
+        except FileNotFoundError as error:
+            raise ToolchainMissingError(
+                provider=provider, problem=f"{spec.distribution} {spec.version} is not installed"
+            ) from error
+        except (OSError, ValidationError) as error:
+            raise ToolchainMissingError(provider=provider, problem="its completion record cannot be read") from error
+
     async def install(self, provider: str, spec: ToolchainSpec, *, progress: Progress = lambda _step: None) -> InstalledToolchain:
-        """Get, verify and unpack the program, unless it is there. The wheel directory is looked at before the registry.
+        """Get, verify and unpack the program, unless it is there and what is executed of it still has its bytes.
+
+        The wheel directory is looked at before the registry.
 
         Raises:
             ToolchainMissingError: There is no build for this machine, or the registry does not have it.
@@ -147,7 +180,7 @@ class Toolchains:
             async with self._lock:
                 already = True
                 try:
-                    self.require(provider, spec)
+                    await anyio.to_thread.run_sync(partial(self.require_whole, provider, spec, read=True))
                 except ToolchainMissingError:
                     already = False
                     await self._install(provider, spec, origin, note)
@@ -180,6 +213,7 @@ class Toolchains:
                 told = self._told(provider, "unpacking")
                 unpacked = await unpack_itself(spec, spec.unpack, staging, files=self._files, told=told)
             record = CompletionRecord(
+                executables=await anyio.to_thread.run_sync(_executables, staging / "tree", spec),
                 provider=provider,
                 distribution=spec.distribution,
                 version=spec.version,
@@ -262,6 +296,21 @@ class Toolchains:
         return origin_of(provider, spec, machine=self._machine, environment=self._environment)
 
 
+def _problem(path: Path, file: InstalledFile, *, read: bool) -> str:
+    try:
+        if not path.is_file() or not os.access(path, os.X_OK):
+            return "is gone"
+        same = path.stat().st_size == file.size and (not read or digest_of(path) == file.sha256)
+    except OSError as error:
+        return f"cannot be read: {error.strerror or error}"
+    return "" if same else "is not what was installed"
+
+
+def _executables(tree: Path, spec: ToolchainSpec) -> tuple[InstalledFile, ...]:
+    paths = [f"{spec.root}/{name}" for name in sorted(programs(spec))]
+    return tuple(InstalledFile(path=each, size=(tree / each).stat().st_size, sha256=digest_of(tree / each)) for each in paths)
+
+
 def _discard(files: Files, staging: Path) -> None:
     try:
         files.remove_tree(staging)
@@ -271,6 +320,7 @@ def _discard(files: Files, staging: Path) -> None:
 
 __all__ = [
     "CompletionRecord",
+    "InstalledFile",
     "InstalledToolchain",
     "ToolchainClientMissingError",
     "ToolchainDigestError",

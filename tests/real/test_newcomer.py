@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -14,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from jamcore.cli.exits import Exit
+from jamcore.sandbox.toolchain import this_machine
 from jamcore.system.git import GIT_PATH
+from jamcore.testing.archives import make_wheel
 from jamcore.testing.daemon import place_toolchain
 from jamcore.testing.jam_program import Done
 
@@ -125,6 +128,47 @@ async def test_no_key(person: Newcomer) -> None:
     assert name is not None, told.err
     assert f"credential {name[1]}: not set" in person.jam("doctor").out
     assert person.jam("credential", "set", name[1], "sk-on-the-command-line").status == Exit.USAGE, "never as an argument"
+
+
+TABLE = """
+[providers.mine]
+family = "acp"
+argv = ["{{tools_root}}/bin/good"]
+endpoint_paths = ["POST /v1/messages"]
+toolchain = {{ distribution = "good-bin", version = "1.0", root = "good_bin/tree", program = "bin/good", executables = ["bin/good"], \
+wheels = [{{ platform = "{platform}", sha256 = "{sha256}" }}] }}
+"""
+
+
+@pytest.mark.needs("bubblewrap")
+def test_a_program_that_is_broken_or_gone(person: Newcomer, tmp_path: Path) -> None:
+    """The doctor sees it, what fails of it names the command that mends it, and that command does."""
+    wheel = make_wheel(tmp_path / "wheels", {"good_bin/tree/bin/good": b"#!/bin/sh\nexit 7\n"})
+    person.app.mkdir(parents=True, mode=0o700)
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (person.app / "config.toml").write_text(TABLE.format(platform=this_machine(), sha256=digest))
+    words = ("provider", "install", "mine")
+    assert "mine 1.0: installed\n" in person.jam(*words, JAM_WHEEL_DIRECTORY=str(tmp_path / "wheels")).out
+    assert "ok   program of mine: 1.0 installed\n" in person.jam("doctor").out
+    program = person.app / "toolchains/mine/1.0/good_bin/tree/bin/good"
+    program.write_bytes(b"garbage")
+    gap = "gap  program of mine: its program good_bin/tree/bin/good is not what was installed\n     → Run `jam provider install mine`."
+    assert gap in person.jam("doctor").out
+    told = person.jam("room", "new", "mine", "--name", "one", "--endpoint", "http://127.0.0.1:9")
+    assert "(engine.exec_refused)" in told.err
+    assert "`jam provider install PROVIDER`" in told.err
+    assert "mine 1.0: installed\n" in person.jam(*words).out
+    assert "mine 1.0: was installed already\n" in person.jam(*words).out
+    shutil.rmtree(person.app / "toolchains/mine")
+    told = person.jam("resume", "one")
+    assert "(toolchain.missing)" in told.err
+    assert "hint: Run `jam provider install mine`." in told.err
+
+
+def test_a_program_that_jam_does_not_bring(person: Newcomer) -> None:
+    """The doctor has a row for it, which says who brings it and where a sandbox sees it."""
+    (row,) = [line for line in person.jam("doctor").out.splitlines() if " program of cursor: " in line]
+    assert "below /usr, or in the engine's image" in row
 
 
 @pytest.mark.guarantee("CAP-1")

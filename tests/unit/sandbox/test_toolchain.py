@@ -259,6 +259,32 @@ async def test_what_is_not_whole_is_replaced(tmp_path: Path) -> None:
         tools.require("good", other)
 
 
+async def test_a_broken_program_is_installed_again(tmp_path: Path) -> None:
+    """One of another size is seen at a look, one of other bytes by an installation, which reads it. What is as it was stays."""
+    tools, spec = toolchains(tmp_path, wheels=tmp_path / "wheels"), spec_for(make_wheel(tmp_path / "wheels"))
+    await tools.install("good", spec)
+    helper = tmp_path / "toolchains/good/1.0/good_bin/tree/bin/helper"
+    helper.write_bytes(b"garbage")
+    with pytest.raises(ToolchainMissingError, match="bin/helper is not what was installed"):
+        tools.require_whole("good", spec)
+    assert not (await tools.install("good", spec)).already
+    helper.write_bytes(MEMBERS["good_bin/tree/bin/helper"][::-1])
+    tools.require_whole("good", spec)
+    assert not (await tools.install("good", spec)).already
+    assert helper.read_bytes() == MEMBERS["good_bin/tree/bin/helper"]
+    assert (await tools.install("good", spec)).already
+
+
+async def test_a_record_of_an_older_jam_is_good_for_as_long_as_its_program_is_there(tmp_path: Path) -> None:
+    """It names no file that is executed, so nothing is held against them."""
+    tools, spec = toolchains(tmp_path, wheels=tmp_path / "wheels"), spec_for(make_wheel(tmp_path / "wheels"))
+    await tools.install("good", spec)
+    complete = tmp_path / "toolchains/good/1.0/.complete"
+    record = CompletionRecord.model_validate_json(complete.read_bytes())
+    complete.write_text(record.model_dump_json(exclude={"executables"}))
+    assert (await tools.install("good", spec)).already
+
+
 async def test_what_a_killed_installation_left_is_removed(tmp_path: Path) -> None:
     """Staging directories of former attempts do not pile up."""
     wheel = make_wheel(tmp_path / "wheels")
