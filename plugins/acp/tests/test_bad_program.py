@@ -16,10 +16,11 @@ from jamcore.api import (
     ProviderProtocolError,
     ProviderRefusedError,
     ProviderRuntime,
+    TextDelta,
     ThreadRequest,
     provider_identity,
 )
-from jamcore.testing.providers.bad_programs import LIMIT_S, ProviderBadPrograms, collect
+from jamcore.testing.providers.bad_programs import KEPT, LIMIT_S, ProviderBadPrograms, collect
 from jamcore.testing.providers.opening import ProviderHooks, hooks_of
 from jamcore.testing.providers.standin import Bad, waits_for
 
@@ -92,18 +93,18 @@ class TestBadPrograms(ProviderBadPrograms):
         """A session that comes back under the name of one that is loaded takes nothing from it: the turn there is still its own."""
         came = tmp_path / "came"
         sibling = 'told("user_message_chunk", session="s", content={"type": "text", "text": "x"}); result({}); continue'
-        seen: list[str] = []
+        running = f'{waits_for(came)}\nsay("agent_message_chunk", " and more")'
+        words = ""
         with anyio.fail_after(LIMIT_S):
-            async with bad(load=sibling, running=waits_for(came)) as runtime:
+            async with bad(load=sibling, running=running) as runtime:
                 identity = await self.begin(runtime)
                 async with runtime.turn(identity, "hello") as events:
                     async for event in events:
-                        seen.append(event.kind)
-                        if event.kind == "text.delta":
+                        words += event.text if isinstance(event, TextDelta) else ""
+                        if words == KEPT and not came.exists():
                             assert (await runtime.resume_thread(provider_identity("wanted"), self.wanted)).identity == identity
                             came.touch()
-                await collect(runtime, identity, [])
-        assert tuple(seen) == self.kinds
+        assert words == f"{KEPT} and more"
 
     async def test_nonsense_instead_of_a_session_that_comes_back(self, bad: Bad, nonsense_in_turn: str) -> None:
         """A resume raises the typed error, and begins no other session."""
