@@ -65,7 +65,7 @@ async def faults(row: ProviderRow, directory: Path, lives: Lives) -> AsyncIterat
     """Run the machine of a room whose model fails."""
     questions = {name: Question.make(name, f"q{number}x") for number, name in enumerate(("the opening", *FAULTS))}
     failing = [
-        Rule(match=Match(last_user_contains=_failing(name)), answer=(Text(deltas=("never ", "whole")),), fault=fault)
+        Rule(match=Match(last_user_contains=_failing(name)), answer=(Text(deltas=(f"{name}: never ", "whole")),), fault=fault)
         for name, fault in FAULTS.items()
     ]
     rules = (*(rule for question in questions.values() for rule in question.rules()), *failing)
