@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _INSTALL = "Run `jam provider install {provider}`."
 _CREDENTIAL = "Run `jam credential set {credential}`: it asks for the key and keeps it in the daemon. Then repeat the command."
+_MEANT = "Did you mean {}? `jam provider ls` lists the agents."
 _INSPECT = (
     "Nothing was changed or deleted. See the evidence, and how to go on with a new conversation: jam continuity inspect {room}"
 )
@@ -42,10 +43,8 @@ def hint_of(error: JamError, *, room: str = "") -> str:
     """Return the hint for a person. ``room`` is the one that their command was about; empty: none."""
     context = error.context()
     room = _room_of(error.code, context, room)
-    if error.code == "toolchain.missing" and context.get("provider"):
-        return _INSTALL.format_map(context)
-    if error.code == "credential.missing" and context.get("credential"):
-        return _CREDENTIAL.format_map(context)
+    if hint := _about_a_name(error.code, context):
+        return hint
     if context.get("failure") == "live-state" and room:
         return _SIBLINGS
     if error.code in _LOST and room:
@@ -59,6 +58,20 @@ def hint_of(error: JamError, *, room: str = "") -> str:
         return "Choose another name; `jam ls` lists those that are taken."
     known = {"ROOM": quoted(room) if room else "", "PROVIDER": context.get("provider", "")}
     return _PLACE.sub(lambda place: known[place[0]] or place[0], error.hint)
+
+
+def _about_a_name(code: str, context: Mapping[str, str]) -> str:
+    """Return what to do about an agent or a credential that is not there; empty where the error does not name it."""
+    if code == "toolchain.missing" and context.get("provider"):
+        return _INSTALL.format_map(context)
+    if code == "credential.missing" and context.get("credential"):
+        return _CREDENTIAL.format_map(context)
+    if code == "capability.unknown_provider" and context.get("provider"):
+        from difflib import get_close_matches  # late: most hints need none
+
+        close = get_close_matches(context["provider"], context.get("known", "").split(", "), n=2, cutoff=0.5)
+        return _MEANT.format(" or ".join(f"`{name}`" for name in close)) if close else ""
+    return ""
 
 
 def _room_of(code: str, context: Mapping[str, str], asked: str) -> str:

@@ -34,7 +34,7 @@ class ShownRun:
 
     async def go(self, *, detach: bool) -> Exit:
         """Start it, show its turn unless it is detached, and report."""
-        with self._output.ticker.during(f"starting a sandbox for {self._request.room.provider}"):
+        with self._output.ticker.during(f"opening a room with {self._request.room.provider}"):
             await self._client.health()  # a start has no deadline, so a daemon that is stuck is found out before
             view = await Interruptible(lambda: self._client.start_run(self._request), second_leaves(self._still_starting)).run()
         if view is None:

@@ -7,6 +7,7 @@ from enum import Enum, auto
 
 from jamcore.cli.diff import diff_lines
 from jamcore.cli.invoke import Session
+from jamcore.cli.text import safe_line
 from jamcore.cli.views import show_change, show_trouble
 from jamcore.control.client import JamClient
 
@@ -54,7 +55,10 @@ class Slash:
             case "/show":
                 if not self._unfold(rest.strip()):
                     output.note("There is nothing of that number to show.", "yellow")
+            case "/help":
+                output.note(HELP)
             case _:
+                output.note(f"There is no command {safe_line(word)}, and nothing was said to the agent.", "yellow")
                 output.note(HELP)
         return Next.STAY
 

@@ -98,7 +98,7 @@ def command(
         async def still_starting() -> None:
             session.output.note("The sandbox is still starting. Ctrl-C again leaves; it goes on.", "bold")
 
-        with session.output.ticker.during(f"starting a sandbox for {provider}"):
+        with session.output.ticker.during(f"opening a room with {provider}"):
             await client.health()  # a start has no deadline, so a daemon that is stuck is found out before
             view = await Interruptible(lambda: client.create_room(request), second_leaves(still_starting)).run()
         if view is None:

@@ -366,6 +366,15 @@ def test_a_refusal_says_what_to_type_instead(jam: Jam, room: str, words: tuple[s
     assert said.removeprefix("hint: ") in jam(*words, "--json").out
 
 
+@pytest.mark.parametrize("words", [("room", "new"), ("run",)])
+def test_an_agent_that_is_not_there_is_no_sandbox_that_starts(jam: Jam, words: tuple[str, ...]) -> None:
+    """A name that is close to another names that one, any other where the names are; nothing is said to start."""
+    close, far = (jam(*words, name, *(["x"] if words == ("run",) else [])) for name in ("codx", "quite-another"))
+    assert "hint: Did you mean `codex`? `jam provider ls` lists the agents." in close.err
+    assert "Did you mean" not in far.err
+    assert "starting" not in close.err + far.err
+
+
 def test_what_had_nothing_to_do_says_so(jam: Jam, room: str) -> None:
     """Interrupting where nothing runs, parking what is parked."""
     assert jam("room", "interrupt", room).out == f"{room}: nothing was running (live)\n"
