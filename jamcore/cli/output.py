@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TextIO
 
-from jamcore.cli.hints import hint_of
+from jamcore.cli.hints import hint_of, hint_of_new
 from jamcore.cli.streams import writing
 from jamcore.cli.text import safe, safe_line
 from jamcore.cli.ticker import Ticker
@@ -31,6 +31,8 @@ class Output:
     def __init__(self, *, json: bool, out: TextIO, err: TextIO, room: str = "") -> None:
         self.json = json
         self._room = room
+        self.kept_room = ""
+        """The room that a command made and could not bring up."""
         self._out = out
         self._err = err
         self.ticker = Ticker(err, silent=json)
@@ -91,7 +93,7 @@ class Output:
         """Say what happened, why, and what to do."""
         message = safe_line(_message(error))
         if self.json:
-            body = {"code": error.code, "message": message, "context": error.context(), "hint": hint_of(error, room=self._room)}
+            body = {"code": error.code, "message": message, "context": error.context(), "hint": self._hint(error)}
             self.json_line({"error": body})
             return
         with self.ticker.hidden():
@@ -99,7 +101,7 @@ class Output:
             for name, value in error.context().items():
                 if value:
                     self._print(self._err, f"  {safe_line(name)}: {safe_line(value)}")
-            if hint := hint_of(error, room=self._room):
+            if hint := self._hint(error):
                 self._print(self._err, f"  hint: {safe_line(hint)}", "yellow")
 
     def flush(self) -> None:
@@ -115,6 +117,9 @@ class Output:
         return download(label, stream=self._err, silent=self.json)
 
     # ----------------------------------------------------------------------------------------------------------------- mechanics
+
+    def _hint(self, error: JamError) -> str:
+        return hint_of_new(error, room=self.kept_room) if self.kept_room else hint_of(error, room=self._room)
 
     def _raw(self, text: str) -> None:
         with self.ticker.hidden(), writing():

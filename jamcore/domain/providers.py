@@ -208,7 +208,10 @@ class ProviderProtocolError(FaultError):
     """The provider's program said something that its protocol does not have."""
 
     code: ClassVar[str] = "provider.protocol"
-    hint: ClassVar[str] = "The turn was cut and the session is kept: resume the room. If it repeats, check the provider's version."
+    hint: ClassVar[str] = (
+        "The session is kept: resume the room. If that fails too, check the agent's command, which its table has if you wrote one, "
+        "and its version."
+    )
 
     provider: str
     problem: str
@@ -219,7 +222,9 @@ class ProviderGoneError(FaultError):
     """The provider's program ended while something was asked of it."""
 
     code: ClassVar[str] = "provider.gone"
-    hint: ClassVar[str] = "Resume the room: the session comes back from its state, or says why not."
+    hint: ClassVar[str] = (
+        "The session is kept: resume the room. If that fails too, check the agent's command, which its table has if you wrote one."
+    )
 
     provider: str
     detail: str

@@ -27,6 +27,7 @@ from jamcore.domain.events import (
     TurnStateChanged,
     UserSaid,
 )
+from jamcore.domain.providers import ProviderGoneError
 from jamcore.domain.requests import (
     RoomRequest,
     RoomView,
@@ -70,6 +71,8 @@ class FakeRooms(Part):
             raise ConflictError(kind="room", ref=str(request.id), problem=f"the name {request.name} is taken")
         self.fake.rooms[request.id] = conversation_of(request)
         self.fake.calls.append(("created", request.id))
+        if request.model == "gone":
+            raise ProviderGoneError(provider="codex", detail="it ended at once")
         return self.fake.rooms[request.id].view()
 
     async def list(self) -> tuple[RoomView, ...]:
