@@ -186,7 +186,9 @@ class ExportDamagedError(FaultError):
     """An export is not what its manifest says, or not the one that was recorded (WS-5)."""
 
     code: ClassVar[str] = "export.damaged"
-    hint: ClassVar[str] = "Nothing was changed. What is not named is whole: `sha256sum -c SHA256SUMS` in the export says the same."
+    hint: ClassVar[str] = (
+        "Nothing was changed. What is not named is whole. `sha256sum -c SHA256SUMS` in the export says the same of contents."
+    )
 
     export: str
     total: int

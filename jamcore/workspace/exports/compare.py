@@ -13,6 +13,8 @@ from jamcore.workspace.exports.describing import Learned, spelled_attributes, sp
 from jamcore.workspace.exports.learning import learn
 from jamcore.workspace.exports.survey import MODES, Item, Named, survey
 
+OTHER_TIME = "has another modification time"
+"""What many ways of copying do to every file, and what hides nothing."""
 _MODES = 0o7777
 
 
@@ -66,7 +68,7 @@ class TreeComparison:
             self._found.add(path, "is missing")
             return
         for problem in self._problems(entry, item, self._learned):
-            self._found.add(path, problem)
+            self._found.add(path, problem, lesser=problem == OTHER_TIME)
 
     def _take_left_out(self, entry: ExportEntry) -> None:
         item = self._items.get(entry.path)
@@ -96,7 +98,7 @@ class TreeComparison:
             return []  # it changed while it was read, which is said already
         problems: list[str] = []
         if item.mtime_ns != entry.mtime_ns:
-            problems.append("has another modification time")
+            problems.append(OTHER_TIME)
         if entry.kind is ExportedKind.SYMLINK:
             return problems if spelled(of.target) == entry.target else [*problems, "has another link target"]
         if f"{item.mode & self._modes:04o}" != entry.mode:

@@ -70,18 +70,30 @@ class Bounds:
 
 
 class Named:
-    """Counts paths with what is wrong with them, and keeps the first."""
+    """Counts paths with what is wrong with them, and keeps the first; what matters less stands after all else."""
 
     def __init__(self, at_most: int = limits.EXPORT_LISTED) -> None:
         self.total = 0
-        self.first: list[str] = []
+        self._lesser = 0
+        self._kept: tuple[list[str], list[str]] = ([], [])
         self._at_most = at_most
 
-    def add(self, path: Names, what: str = "") -> None:
+    def add(self, path: Names, what: str = "", *, lesser: bool = False) -> None:
         """Take one."""
         self.total += 1
-        if len(self.first) < self._at_most:
-            self.first.append(f"{shown(path) or '.'}: {what}" if what else shown(path) or ".")
+        self._lesser += lesser
+        if len(kept := self._kept[lesser]) < self._at_most:
+            kept.append(f"{shown(path) or '.'}: {what}" if what else shown(path) or ".")
+
+    @property
+    def first(self) -> list[str]:
+        """The first of them, what matters less last."""
+        return [text for kept in self._kept for text in kept][: self._at_most]
+
+    @property
+    def only_lesser(self) -> bool:
+        """Whether there is something, and nothing of it matters more."""
+        return 0 < self.total == self._lesser
 
     def listed(self) -> Listed:
         """Return them as a manifest lists them."""

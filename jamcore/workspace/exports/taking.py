@@ -39,7 +39,7 @@ from jamcore.workspace.exports.durable import make_durable
 from jamcore.workspace.exports.format import DamagedError, ExportFiles, sha256
 from jamcore.workspace.exports.names import check_names
 from jamcore.workspace.exports.survey import SET_ID, Item, Named, Survey, survey
-from jamcore.workspace.exports.verify import Verification
+from jamcore.workspace.exports.verify import Verification, Verified
 
 _SHORT = frozenset({README, MANIFEST})
 _NO_EXPORT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
@@ -122,7 +122,7 @@ class ExportTaker:
             for file in (README, MANIFEST, ENTRIES, SUMS):
                 self._copy_file(root, target, file, alive)
             self._reach("import.copied")
-            verified = Verification(target, self._calls, alive).run(name, sha256(data))
+            verified = _verified(Verification(target, self._calls, alive), name, sha256(data))
             make_durable(target, self._files, self._calls, alive)
         self._reach("import.durable")
         return Taken(digest=verified.digest, credentials=found)
@@ -202,6 +202,16 @@ class ExportTaker:
             if error.errno not in _NO_EXPORT | {errno.ENXIO}:
                 raise
             raise DamagedError(name, "it is missing, or no file") from error
+
+
+def _verified(look: Verification, name: str, digest: str) -> Verified:
+    """Run the look; an export of which only times differ is no damaged one, but was not copied as it should be."""
+    try:
+        return look.run(name, digest)
+    except ExportDamagedError as error:
+        if look.only_times:
+            raise ImportRefusedError(total=error.total, named=error.named) from error
+        raise
 
 
 @contextmanager

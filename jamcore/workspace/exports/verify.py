@@ -47,6 +47,11 @@ class Verification:
         self._files = ExportFiles(root, calls, alive)
         self._found = Named()
 
+    @property
+    def only_times(self) -> bool:
+        """Whether modification times are all that differs: the export was copied without them."""
+        return self._found.only_lesser
+
     def run(self, name: str, digest: str | None) -> Verified:
         """Check everything.
 

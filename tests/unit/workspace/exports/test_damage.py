@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from jamcore.domain.exports import ExportDamagedError
+from jamcore.domain.limits import EXPORT_LISTED
 from jamcore.workspace.exports.verify import Verified
 from tests.unit.workspace.exports.conftest import World
 
@@ -124,6 +125,23 @@ def test_all_that_differs_is_named_at_once(world: World, exported: Verified) -> 
     with pytest.raises(ExportDamagedError) as damaged:
         world.verify(exported.digest)
     assert [text.partition(":")[0] for text in damaged.value.named] == ["workspace/a", "workspace/other", "workspace/more"]
+
+
+@pytest.mark.guarantee("WS-5")
+def test_other_times_hide_no_other_damage(world: World, exported: Verified) -> None:
+    """A copy without its times names every file; what is worse stands before them, also where the list is bounded."""
+    workspace = world.export / "workspace"
+    for number in range(EXPORT_LISTED):
+        beside(workspace / "a" / f"more-{number}", Path.touch)
+    (workspace / "other").write_bytes(b"CONTENT")
+    for path in sorted(workspace.rglob("*")):
+        os.utime(path, ns=(1, 1), follow_symlinks=False)
+    with pytest.raises(ExportDamagedError) as damaged:
+        world.verify(exported.digest)
+    listed = [text.partition(": ")[2] for text in damaged.value.named]
+    assert listed[0] == "has other content"
+    assert "has another modification time" not in listed
+    assert len(listed) == EXPORT_LISTED
 
 
 def forged(export: Path, change: Callable[[list[dict[str, object]]], object]) -> None:

@@ -253,6 +253,11 @@ REFUSED: Mapping[str, tuple[Callable[[Path], object], type[JamError], str]] = {
         "manifest.json: it is missing, so that this is no export",
     ),
     "an empty directory": (emptied, ImportRefusedError, "manifest.json: it is missing, so that this is no export"),
+    "other times alone": (
+        lambda root: os.utime(root / "workspace" / "other"),
+        ImportRefusedError,
+        "workspace/other: has another modification time",
+    ),
     "another content": (
         lambda root: replace(root / "workspace" / "other", b"CONTENT"),
         ExportDamagedError,
