@@ -29,6 +29,10 @@ _GOES_ON = (
     "If there is none of that id, it was not begun or has taken over one that was cut before: `jam operation ls --unfinished`. "
     "Repeating the command is safe."
 )
+_NEVER_UP = "Check the agent's command and version; if you wrote a table for it, they are there."
+_PROGRAM = ("provider.gone", "provider.protocol", "provider.timeout")
+"""The agent's own program did not come up."""
+_KEPT = "{hint} Room {room} is kept; `jam resume {room}` tries again."
 _LOST = ("continuity.refused", "continuity.resume_failed", "continuity.reset_unfinished")
 
 
@@ -37,6 +41,12 @@ _ABOUT_THE_ROOM = ("continuity", "ownership", "workspace")
 _ABOUT_ANOTHER = ("continuity.host_busy",)
 """Of these families, what is about rooms that it names in its own words."""
 _PLACE = re.compile(r"\b(ROOM|PROVIDER)\b")
+
+
+def hint_of_new(error: JamError, *, room: str) -> str:
+    """Return the hint for a person whose command made a room that did not come up. It has had no turn, and it holds its name."""
+    hint = _NEVER_UP if error.code in _PROGRAM else hint_of(error, room=room)
+    return _KEPT.format(hint=hint, room=quoted(room))
 
 
 def hint_of(error: JamError, *, room: str = "") -> str:

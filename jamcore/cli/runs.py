@@ -10,6 +10,7 @@ import anyio
 from jamcore.cli.exits import Exit
 from jamcore.cli.follow import TurnWatch, exit_of_turn
 from jamcore.cli.invoke import Session
+from jamcore.cli.rooms import making
 from jamcore.cli.signals import Interruptible, second_leaves
 from jamcore.cli.views import show_change
 from jamcore.cli.words import quoted
@@ -36,7 +37,8 @@ class ShownRun:
         """Start it, show its turn unless it is detached, and report."""
         with self._output.ticker.during(f"opening a room with {self._request.room.provider}"):
             await self._client.health()  # a start has no deadline, so a daemon that is stuck is found out before
-            view = await Interruptible(lambda: self._client.start_run(self._request), second_leaves(self._still_starting)).run()
+            made = making(self._output, self._client, self._request.room.id, lambda: self._client.start_run(self._request))
+            view = await Interruptible(made, second_leaves(self._still_starting)).run()
         if view is None:
             self._output.note(f"Detached; the run goes on: jam attach {self._request.id}", "bold")
             return Exit.INTERRUPTED

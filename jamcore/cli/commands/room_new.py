@@ -26,6 +26,7 @@ from jamcore.cli.options import (
     PidsOption,
 )
 from jamcore.cli.requests import endpoint, room_request
+from jamcore.cli.rooms import making
 from jamcore.cli.signals import Interruptible, second_leaves
 from jamcore.cli.views import show_room
 from jamcore.cli.words import quoted
@@ -100,7 +101,8 @@ def command(
 
         with session.output.ticker.during(f"opening a room with {provider}"):
             await client.health()  # a start has no deadline, so a daemon that is stuck is found out before
-            view = await Interruptible(lambda: client.create_room(request), second_leaves(still_starting)).run()
+            made = making(session.output, client, request.id, lambda: client.create_room(request))
+            view = await Interruptible(made, second_leaves(still_starting)).run()
         if view is None:
             session.output.note(f"Left; the room is still being made: jam room show {request.id}", "bold")
             return Exit.INTERRUPTED
