@@ -49,14 +49,14 @@ class TestApprovals(ProviderApprovals):
         self, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """This Copilot does not say where a path leads: a link in the workspace looks like any other file there."""
-        (tmp_path / "beside.txt").write_text("secret")
+        (tmp_path / "beside.txt").write_text("of-another")
         (case.work / "link.txt").symlink_to(tmp_path / "beside.txt")
         look = Call(name="view", arguments={"path": str(case.work / "link.txt")}, call_id="c1")
         async with case.running(*one_after_another((look,), "done")) as (model, runtime):
             monkeypatch.setattr(runtime, "_isolated", False)
             events = await self.answered(case, runtime, await case.begin(runtime, approvals=ApprovalPolicy.ASK), DENY)
         assert [event.item for event in questions_in(events)] == ["c1"]
-        assert "secret" not in str(model.model_requests[-1].body)
+        assert "of-another" not in str(model.model_requests[-1].body)
 
 
 def asked(**request: object) -> ApprovalRequested:
