@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, JsonValue, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -29,7 +29,6 @@ from jamcore.control.failures import SettingsInvalidError
 from jamcore.control.loopback import LoopbackAddress, loopback_address
 from jamcore.domain import limits
 from jamcore.domain.errors import InvalidInputError
-from jamcore.domain.ids import plugin_name
 from jamcore.domain.resources import resources
 from jamcore.domain.sandboxes import Resources
 
@@ -83,7 +82,7 @@ class Settings(BaseSettings):
         description="Provider, engine and policy plugins that are never imported, by name, separated by commas, besides those that"
         " `jam plugin block` keeps a list of.",
     )
-    providers: Annotated[dict[str, dict[str, JsonValue]], NoDecode] = Field(
+    providers: Annotated[dict[str, dict[str, object]], NoDecode] = Field(
         {},
         description="More providers, each a table [providers.NAME] whose key `family` names the kind of provider that it is: the installed"
         " distribution of that family knows the other keys.",
@@ -117,18 +116,6 @@ class Settings(BaseSettings):
             return json.loads(value)
         except ValueError as error:
             raise ValueError(f"it is no JSON: {error}") from None
-
-    @field_validator("providers")
-    @classmethod
-    def _tables(cls, value: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, JsonValue]]:
-        for name, table in value.items():
-            try:
-                plugin_name(name)
-            except InvalidInputError as error:
-                raise ValueError(error.problem) from None
-            if not isinstance(table.get("family"), str):
-                raise ValueError(f"{name}.family is missing, or is no text")  # noqa: TRY004 - what pydantic reports
-        return value
 
     @field_validator("listen_tcp")
     @classmethod
@@ -309,7 +296,7 @@ def _shown(value: object) -> str | float | None:
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     if isinstance(value, dict):
-        return ", ".join(f"{name} ({table['family']})" for name, table in value.items())
+        return ", ".join(f"{name} ({table.get('family', 'no family')})" for name, table in value.items())
     if isinstance(value, str):
         return _SECRET_OPTION.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", value))
     return value if value is None or isinstance(value, float) else str(value)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from jamcore.domain.errors import InvalidInputError
+from jamcore.domain.ids import plugin_name
 from jamcore.domain.plugins import Block, PluginReport
 from jamcore.system.distributions import Found, claimed_by, unfit
 from jamcore.system.foreign import Raised, call_bounded
@@ -46,9 +47,15 @@ async def provider_of(
         Whose it is with what is wrong, if anything is, and the object, which is ``None`` then.
     """
     family = table.get(FAMILY)
-    same = families.get(family, ()) if isinstance(family, str) else ()
+    try:
+        plugin_name(name)
+    except InvalidInputError as error:
+        return _report(name, None, f"the table's name {error.problem}"), None
+    if not isinstance(family, str):
+        return _report(name, None, f"providers.{name}.{FAMILY}: it is missing, or is no text"), None
+    same = families.get(family, ())
     if len(same) != 1:
-        problem = claimed_by(same) if same else f"no installed distribution brings the family {str(family)[:40]!r}"
+        problem = claimed_by(same) if same else f"no installed distribution brings the family {family[:40]!r}"
         return _report(name, None, problem), None
     found = same[0]
     if other := unfit(found):

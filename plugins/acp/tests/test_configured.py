@@ -7,6 +7,7 @@ import signal
 import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,10 @@ def test_the_family_makes_a_plugin_of_a_table() -> None:
         ({"guard": "> "}, "guard"),
         ({"resume": "resume"}, "resume"),
         ({"move": ["mv"]}, "(the whole table)"),
+        ({"argv": ["{tools_rot}/agent"]}, "argv"),
+        ({"environment": {"A": "{nosuch}"}}, "environment"),
+        ({"model_value": "x/{modell}"}, "model_value"),
+        ({"since": date(2026, 1, 1)}, "(the whole table)"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
@@ -114,6 +119,12 @@ def test_a_bad_table_says_which_key_is_wrong(change: Mapping[str, object], field
         profile_of(NAME, changed)
     assert caught.value.field == field
     assert caught.value.problem
+
+
+def test_braces_of_a_script_are_its_own() -> None:
+    """A shell's variables, and what a text of several words has in braces, are no places that are misspelt."""
+    argv = ["sh", "-c", "exec agent | awk '{print}'", "${shell}"]
+    assert profile_of("small", {"argv": argv}).argv == tuple(argv)
 
 
 async def killed_at(words: str, runtime: ProviderRuntime, identity: ProviderIdentity, guest: LocalGuest) -> None:

@@ -146,15 +146,12 @@ def test_providers_are_tables_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "option", "problem"),
     [
-        ("[providers.Other]\nfamily = 'x'\n", "providers", "lower-case identifier"),
-        ("[providers.other]\nargv = ['x']\n", "providers", "other.family is missing"),
-        ("[providers.other]\nfamily = 7\n", "providers", "other.family is missing"),
         ("[providers]\nother = 7\n", "providers.other", "valid dictionary"),
-        ("[providers.other]\nfamily = 'x'\nsince = 2026-01-01\n", "providers.other.since", "valid JSON"),
+        ("providers = 7\n", "providers", "valid dictionary"),
     ],
-    ids=["a bad name", "no family", "no text", "no table", "a date"],
+    ids=["no table", "no tables"],
 )
-def test_a_bad_table_names_its_key(tmp_path: Path, text: str, option: str, problem: str) -> None:
+def test_what_is_no_table_names_its_key(tmp_path: Path, text: str, option: str, problem: str) -> None:
     """Nothing starts with it, and the message says where to look."""
     (tmp_path / "config.toml").write_text(text)
     with pytest.raises(SettingsInvalidError) as caught:
@@ -162,6 +159,22 @@ def test_a_bad_table_names_its_key(tmp_path: Path, text: str, option: str, probl
     assert caught.value.option == option
     assert problem in caught.value.problem
     assert caught.value.origin == str(tmp_path / "config.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[providers.'bad name!']\nfamily = 'x'\n", "bad name! (x)"),
+        ("[providers.other]\nargv = ['x']\n", "other (no family)"),
+        ("[providers.other]\nfamily = 7\n", "other (7)"),
+        ("[providers.other]\nfamily = 'x'\nsince = 2026-01-01\n", "other (x)"),
+    ],
+    ids=["a bad name", "no family", "no text", "a date"],
+)
+def test_a_bad_table_keeps_nothing_from_starting(tmp_path: Path, text: str, shown: str) -> None:
+    """It disables its own provider alone, where it is made (PLUG-1)."""
+    (tmp_path / "config.toml").write_text(text)
+    assert {row.name: row.value for row in load_settings(tmp_path, {}).rows()}["providers"] == shown
 
 
 def test_the_variable_of_the_providers_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,13 +86,23 @@ async def test_a_table_is_a_provider_of_its_name(found: list[metadata.EntryPoint
     [
         ({"family": "made"}, "providers.bad.argv: is missing"),
         ({"family": "unknown"}, "no installed distribution brings the family 'unknown'"),
-        ({"family": 7}, "no installed distribution brings the family '7'"),
+        ({"family": 7}, "providers.bad.family: it is missing, or is no text"),
+        ({"argv": ["x"]}, "providers.bad.family: it is missing, or is no text"),
         ({**GOOD, "other_name": "else"}, "describes itself as 'else' but is installed as 'bad'"),
         ({**GOOD, "exits": True}, "SystemExit: 3"),
         ({**GOOD, "family": "liar"}, "calls itself 'another' but is installed as 'liar'"),
         ({**GOOD, "family": "gone"}, "AttributeError"),
     ],
-    ids=["a bad key", "an unknown family", "no text", "another name", "an exit", "a liar", "a family that is not there"],
+    ids=[
+        "a bad key",
+        "an unknown family",
+        "no text",
+        "no family",
+        "another name",
+        "an exit",
+        "a liar",
+        "a family that is not there",
+    ],
 )
 async def test_a_bad_table_disables_its_own_provider(
     found: list[metadata.EntryPoint], table: dict[str, object], words: str
@@ -105,6 +115,16 @@ async def test_a_bad_table_disables_its_own_provider(
     assert (report.state, report.configured) == ("broken", True)
     assert words in " ".join(report.violations)
     assert report.finding().hint == "Correct the table [providers.bad] in config.toml."
+
+
+@pytest.mark.parametrize("name", ["bad name!", "Bad", "", "x" * 33])
+async def test_a_table_of_a_bad_name_disables_its_own_provider(found: list[metadata.EntryPoint], name: str) -> None:
+    """Nobody could ask for a provider of such a name; all others are loaded."""
+    manager = ProviderManager()
+    await manager.load(found=found, tables={name: GOOD, "fine": GOOD})
+    assert manager.names() == ("fine", "installed")
+    assert manager.report(name).state == "broken"
+    assert "is not a lower-case identifier" in manager.report(name).violations[0]
 
 
 @pytest.mark.parametrize("blocked", [NO_BLOCKS, blocked_by_setting({"installed"})], ids=["loaded", "blocked"])

@@ -6,7 +6,16 @@ import json
 import re
 from dataclasses import dataclass
 
-_NAMES = re.compile(r"\{(tools_root|state_root|home|relay_url|cwd|model|identity)\}")
+NAMES = ("tools_root", "state_root", "home", "relay_url", "cwd", "model", "identity")
+_NAMES = re.compile(rf"\{{({'|'.join(NAMES)})\}}")
+_WORD = re.compile(r"(?<!\$)\{([a-z_]+)\}")
+"""What looks like a place; ``${name}`` is a shell's."""
+
+
+def unknown_place(text: str) -> str | None:
+    """Return what looks like a place in a word, and is none. A text of several words may be a script, whose braces are its own."""
+    words = () if len(text.split()) > 1 else _WORD.findall(text)
+    return next((f"{{{word}}}" for word in words if word not in NAMES), None)
 
 
 @dataclass(frozen=True, slots=True)

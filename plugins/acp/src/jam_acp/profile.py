@@ -14,6 +14,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
 
+from jam_acp.places import NAMES, unknown_place
 from jamcore.api import (
     DEDICATED_MANAGED_CELLS,
     FULL_CELLS,
@@ -163,6 +164,14 @@ class Profile(Record):
     @classmethod
     def _pairs(cls, value: object) -> object:
         return _as_pairs(value)
+
+    @field_validator("argv", "version_argv", "move", "environment", "model_value")
+    @classmethod
+    def _known_places(cls, value: str | tuple[str | tuple[str, str], ...]) -> str | tuple[str | tuple[str, str], ...]:
+        for text in (value,) if isinstance(value, str) else value:
+            if unknown := unknown_place(text if isinstance(text, str) else text[1]):
+                raise ValueError(f"{unknown} stands for no place; there are {', '.join(f'{{{name}}}' for name in NAMES)}")
+        return value
 
     @model_validator(mode="after")
     def _whole(self) -> Profile:
