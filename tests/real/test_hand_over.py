@@ -25,7 +25,7 @@ from jamcore.testing.rooms import ask, managed, new_id, running
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
-OLDER, NEWER = "0.0.7", "0.0.12"
+OLDER, NEWER = "0.1.7", "0.1.12"
 """By letters the other way round."""
 COMMAND_S = 120.0
 pytest.importorskip("hatchling", reason="builds the wheels")
