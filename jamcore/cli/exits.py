@@ -28,7 +28,7 @@ MEANING = MappingProxyType(
         Exit.NOT_WELL: (
             "The work ended, but not well: the turn failed or was cut, a room was stopped without its last checkpoint, a checkpoint or "
             "an export is damaged, `jam continuity inspect` found that a conversation cannot be brought back, or `jam doctor` that no "
-            "agent can run here."
+            "engine or no agent's plugin can be used here (a missing program or key alone is a gap that it names)."
         ),
         Exit.USAGE: "The command line is wrong; nothing was asked.",
         Exit.REFUSED: (

@@ -14,7 +14,8 @@ from jamcore.domain.requests import DoctorReport
 def command(json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
     """Say what this machine can do, and what to do about each gap. Changes nothing.
 
-    Exit status 1 when no agent can run here. While the daemon cannot start, what can be seen without it.
+    Exit status 1 when no engine or no agent's plugin can be used; a missing program or key alone is a gap. While the daemon cannot start,
+    what can be seen without it.
     """
 
     async def work(session: Session) -> Exit:

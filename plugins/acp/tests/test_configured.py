@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import tomllib
@@ -119,6 +120,15 @@ def test_a_bad_table_says_which_key_is_wrong(change: Mapping[str, object], field
         profile_of(NAME, changed)
     assert caught.value.field == field
     assert caught.value.problem
+
+
+def test_the_readme_names_every_key() -> None:
+    """Whoever writes a table finds them all where it is explained."""
+    (table_of_keys,) = re.findall(
+        r"^\| keys \|.*\n(?:\|.*\n)+", (Path(__file__).parents[1] / "README.md").read_text(), re.MULTILINE
+    )
+    named = [name for row in table_of_keys.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(named) == sorted(Profile.model_fields.keys() - {"name"})
 
 
 def test_braces_of_a_script_are_its_own() -> None:
