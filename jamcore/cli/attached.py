@@ -118,7 +118,7 @@ class Attached:
         payload = event.payload
         if isinstance(payload, SessionNotice) and payload.code == AHEAD:
             self._ahead = payload.detail
-        if isinstance(payload, TurnStateChanged) and (payload.state in ENDED or payload.uncaptured):
+        if isinstance(payload, TurnStateChanged) and payload.state in ENDED:
             self._ahead = "" if payload.state == TurnState.CAPTURED else self._ahead
             self._ended.setdefault(event.turn_id, payload.state)
             self._turn_ended.set()
