@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Protocol
 
 from jamcore.domain.errors import InvalidInputError
-from jamcore.domain.ids import plugin_name
 from jamcore.domain.plugins import Block, PluginReport
 from jamcore.system.distributions import Found, claimed_by, unfit
 from jamcore.system.foreign import Raised, call_bounded
@@ -47,10 +46,6 @@ async def provider_of(
         Whose it is with what is wrong, if anything is, and the object, which is ``None`` then.
     """
     family = table.get(FAMILY)
-    try:
-        plugin_name(name)
-    except InvalidInputError as error:
-        return _report(name, None, f"the table's name {error.problem}"), None
     if not isinstance(family, str):
         return _report(name, None, f"providers.{name}.{FAMILY}: it is missing, or is no text"), None
     same = families.get(family, ())
