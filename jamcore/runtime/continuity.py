@@ -32,7 +32,7 @@ from jamcore.domain.sessions import RuntimeHost, RuntimeSession, Turn, TurnState
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.runtime.databases import HostDatabases
 from jamcore.runtime.feed import RoomFeed
-from jamcore.runtime.proof import what_is_lost
+from jamcore.runtime.proof import in_generation, what_is_lost
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.turns import kept_or_cut
 from jamcore.runtime.unseen import match_unseen
@@ -201,15 +201,20 @@ class HostContinuity:
             ResumeFailedError: The provider came back as somebody else, without a captured turn, or not at all; that is stored.
             ObservationLostError: It could not be stored.
         """
-        lost = ""
-        if remembered is not None:
-            turns = await self.store.read(lambda repos: repos.turns.of_session(seat.session.id))
-            lost = what_is_lost(turns, remembered)
+        turns, row = await self.store.read(partial(self._captured, seat.session.id))
+        held = in_generation(turns, next((one.last_turn_id for one in row.sessions if one.session_id == seat.session.id), None))
+        lost = "" if remembered is None else what_is_lost(held, remembered)
         observation = await self._record(seat.session, reported=reported, detail=detail or lost, lost=lost != "")
         require_success(observation, room=seat.room_name)
-        row = await self.store.read(lambda repos: repos.checkpoints.get(observation.checkpoint_id))
         placement = self.expectations[seat.session.id][1]
-        await self.feed.append(seat.room_id, None, [_resumed(reported, placement, row.generation)])
+        later = sum(turn.state is TurnState.CAPTURED for turn in turns) - len(held)
+        await self.feed.append(seat.room_id, None, [_resumed(reported, placement, row.generation, later)])
+
+    def _captured(self, session: UUID, repos: Repos) -> tuple[tuple[Turn, ...], Checkpoint]:
+        """Return the session's turns, and the generation from which it comes back."""
+        checkpoint = self.expectations[session][0].evidence.checkpoint_id
+        assert checkpoint is not None
+        return repos.turns.of_session(session), repos.checkpoints.get(checkpoint)
 
     async def _record(self, session: RuntimeSession, *, reported: str | None, detail: str, lost: bool = False) -> Observation:
         decision, placement = self.expectations[session.id]
@@ -362,9 +367,12 @@ def _note_start(repos: Repos, turn: Turn, found: ProviderTurn) -> None:
     repos.events.append(turn.room_id, turn.id, [started, TurnStateChanged(state=TurnState.RUNNING)])
 
 
-def _resumed(identity: str | None, placement: Placement, generation: int) -> SessionNotice:
+def _resumed(identity: str | None, placement: Placement, generation: int, later: int) -> SessionNotice:
     if placement.source is ResumeSource.LIVE:
         how = "its live state extends the last checkpoint"
     else:
         how = f"restored from the last checkpoint: {placement.why_restored}"
-    return SessionNotice(code="session.resumed", detail=f"resumed exactly (generation {generation}): {how}; thread {identity}")
+    gone = f"; {later} turns that were captured later are in no checkpoint any more, and not in the conversation" if later else ""
+    return SessionNotice(
+        code="session.resumed", detail=f"resumed exactly (generation {generation}): {how}; thread {identity}{gone}"
+    )

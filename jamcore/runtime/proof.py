@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from jamcore.domain.events import TurnOutcome
 from jamcore.domain.providers import ProviderTurn
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.runtime.unseen import text_digest
 
 
-def what_is_lost(turns: tuple[Turn, ...], remembered: tuple[ProviderTurn, ...]) -> str:
+def in_generation(turns: tuple[Turn, ...], last: UUID | None) -> tuple[Turn, ...]:
+    """Return the captured turns that a generation holds, oldest first.
+
+    One that was made from an export holds those up to the export; what was captured later went with its own generation.
+
+    Args:
+        turns: The session's turns, in order of acceptance.
+        last: The last one that the generation contains. One of another machine is none of these, and then all are held.
+    """
+    captured = tuple(turn for turn in turns if turn.state is TurnState.CAPTURED)
+    places = [place for place, turn in enumerate(captured) if turn.id == last]
+    return captured[: places[0] + 1] if places else captured
+
+
+def what_is_lost(captured: tuple[Turn, ...], remembered: tuple[ProviderTurn, ...]) -> str:
     """Say what of the captured turns a provider does not hold, finished and in their order; empty where it holds all of them.
 
     A turn is known by the provider's name for it. Some providers name a turn by its place, which may move by a turn that nobody saw begin;
     there the digest of the person's text stands for the name, unless the entry is another captured turn by name.
 
     Args:
-        turns: The session's turns, in order of acceptance.
+        captured: The turns that the generation holds, oldest first.
         remembered: The provider's turns, oldest first.
     """
-    captured = [turn for turn in turns if turn.state is TurnState.CAPTURED]
     names = {turn.provider_turn for turn in captured}
     rest = iter(remembered)
     for place, turn in enumerate(captured):

@@ -11,7 +11,7 @@ import pytest
 from jamcore.domain.events import TurnOutcome
 from jamcore.domain.providers import ProviderTurn
 from jamcore.domain.sessions import Turn, TurnState
-from jamcore.runtime.proof import what_is_lost
+from jamcore.runtime.proof import in_generation, what_is_lost
 
 pytestmark = [pytest.mark.unprivileged, pytest.mark.guarantee("CONT-1", "CONT-7")]
 
@@ -76,10 +76,25 @@ LOST = {
 }
 
 
+def lost(mine: tuple[Turn, ...], theirs: tuple[ProviderTurn, ...]) -> str:
+    """Return what is lost of a generation that holds all of the session's turns."""
+    return what_is_lost(in_generation(mine, None), theirs)
+
+
+def test_a_generation_of_an_older_export_is_held_against_its_own_turns_alone() -> None:
+    """What was captured after the export went with its own generation; what the export has must be there."""
+    first, _, last = TWO
+    assert in_generation(TWO, first.id) == (first,)
+    assert in_generation(TWO, last.id) == (first, last)
+    assert in_generation(TWO, UUID(int=999)) == (first, last)
+    assert what_is_lost(in_generation(TWO, first.id), held("a")) == ""
+    assert what_is_lost(in_generation(TWO, first.id), ()) != ""
+
+
 @pytest.mark.parametrize("case", PROVEN)
 def test_a_thread_with_all_that_was_captured_is_the_exact_one(case: str) -> None:
     """Finished turns in their order, whatever lies between them."""
-    assert what_is_lost(*PROVEN[case]) == ""
+    assert lost(*PROVEN[case]) == ""
 
 
 @pytest.mark.parametrize("case", LOST)
@@ -87,5 +102,5 @@ def test_a_thread_without_a_captured_turn_is_another_one(case: str) -> None:
     """It is said which turn is the first that is missing."""
     mine, theirs, place = LOST[case]
     captured = [turn for turn in mine if turn.state is CAPTURED]
-    said = what_is_lost(mine, theirs)
+    said = lost(mine, theirs)
     assert f"the first {place}, and turn {captured[place].id} not" in said
