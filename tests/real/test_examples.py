@@ -55,7 +55,9 @@ async def test_a_room_of_the_examples_comes_back_exactly(tmp_path: Path, site: P
     daemon = DaemonChild(tmp_path / "app", private=tmp_path / "private", environment={"PYTHONPATH": str(site)})
     async with ChatServer(Script(rules=RULES)) as model:
         async with running_daemon(daemon) as client:
-            room = await client.create_room(managed(EXAMPLES[Kind.PROVIDER], model.base_url, engine=engine, approvals=ApprovalPolicy.NEVER))
+            room = await client.create_room(
+                managed(EXAMPLES[Kind.PROVIDER], model.base_url, engine=engine, approvals=ApprovalPolicy.NEVER)
+            )
             first = await ask(client, room, "first")
         async with running_daemon(daemon) as client:
             await client.resume(str(room.room.id))
