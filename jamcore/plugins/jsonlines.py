@@ -86,7 +86,7 @@ def parse(line: bytes) -> Incoming:
     """Read one line as a message.
 
     Half a surrogate pair is no text, and nothing could store or print it: it becomes U+FFFD. Programs that count UTF-16 write one
-    wherever they cut a text inside such a character.
+    wherever they cut a text inside such a character. A byte order mark before it, as some programs write first of all, is passed over.
 
     Raises:
         MalformedError: It is no JSON, no object, or an object that is neither an answer, a request nor a notification.
@@ -94,7 +94,7 @@ def parse(line: bytes) -> Incoming:
     if _SURROGATE.search(line) is not None:
         line = _ESCAPE.sub(lambda found: _REPLACEMENT if found["half"] else found[0], line)
     try:
-        message = json.loads(line.decode())  # strictly: json itself would let half a pair pass that is written in bytes
+        message = json.loads(line.decode("utf-8-sig"))  # strictly: json itself would let half a pair pass that is written in bytes
     except (ValueError, RecursionError) as error:
         problem = f"a line that is no JSON: {excerpt(line)}"
         raise MalformedError(problem) from error

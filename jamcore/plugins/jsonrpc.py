@@ -61,7 +61,8 @@ UNWANTED_ANSWERS = 1_000
 LINES = LineFraming()
 
 Notified = Callable[[str, Params], Awaitable[None]]
-"""Gets each notification, in order, one at a time. What it takes long for slows the peer down. It never waits for a request of the peer."""
+"""Gets each notification, in order, one at a time. What it takes long for slows the peer down. It never waits for a request of the peer,
+nor, where the peer's requests stand behind its notifications, for an answer that the peer may give only once it is answered itself."""
 Asked = Callable[[str, Params], Awaitable[Any]]
 """Answers a request of the peer, once every notification before it has been handled; raises :class:`RemoteError` to refuse it."""
 Ended = Callable[[JamError], Awaitable[None]]
@@ -82,7 +83,9 @@ class LineClient:
         stderr: Its error output; drained, and the last 64 KiB kept.
         provider: Name for errors.
         notified: See :data:`Notified`.
-        asked: See :data:`Asked`; without it every request of the peer is refused.
+        asked: See :data:`Asked`; without it every request of the peer is refused at once.
+        asked_at_once: Whether a request is handed on without waiting for the notifications before it: for who refuses every one, and so
+            need not know what it is about.
         ended: See :data:`Ended`.
         jsonrpc: Whether to send the ``jsonrpc`` member; received ones are ignored either way.
         framing: How messages are told apart: as lines, unless told otherwise.
@@ -97,6 +100,7 @@ class LineClient:
         provider: str,
         notified: Notified,
         asked: Asked | None = None,
+        asked_at_once: bool = False,
         ended: Ended | None = None,
         jsonrpc: bool = False,
         framing: Framing = LINES,
@@ -104,6 +108,7 @@ class LineClient:
         self._stdin, self._stdout, self._stderr = stdin, stdout, stderr
         self._provider, self._jsonrpc, self._framing = provider, jsonrpc, framing
         self._notified, self._asked, self._ended = notified, asked, ended
+        self._asked_at_once = asked_at_once
         self._error: JamError | None = None
         self._last_id = 0
         self._waiting: dict[int, _Waiter] = {}
@@ -127,13 +132,23 @@ class LineClient:
         provider: str,
         notified: Notified,
         asked: Asked | None = None,
+        asked_at_once: bool = False,
         ended: Ended | None = None,
         jsonrpc: bool = False,
         framing: Framing = LINES,
     ) -> LineClient:
         """Speak with a guest process, whose owner still has to close it."""
         streams = (process.stdin, process.stdout, process.stderr)
-        return cls(*streams, provider=provider, notified=notified, asked=asked, ended=ended, jsonrpc=jsonrpc, framing=framing)
+        return cls(
+            *streams,
+            provider=provider,
+            notified=notified,
+            asked=asked,
+            asked_at_once=asked_at_once,
+            ended=ended,
+            jsonrpc=jsonrpc,
+            framing=framing,
+        )
 
     @property
     def error(self) -> JamError | None:
@@ -299,9 +314,10 @@ class LineClient:
 
     async def _reply(self, question: Question) -> None:
         try:
-            await self.caught_up()  # what is asked about was announced before
             if self._asked is None:
                 raise RemoteError(METHOD_NOT_FOUND, f"{question.method[:80]} is not supported")  # noqa: TRY301 - one way out
+            if not self._asked_at_once:
+                await self.caught_up()  # what is asked about was announced before
             reply: dict[str, Any] = {"id": question.id, "result": await self._asked(question.method, question.params)}
         except RemoteError as refusal:
             reply = {"id": question.id, "error": {"code": refusal.number, "message": refusal.message}}

@@ -300,6 +300,18 @@ class TestBadPrograms(ProviderBadPrograms):
         assert '"code": -32601' in "".join(event.text for event in seen if isinstance(event, TextDelta))
         assert [event.text for event in seen if isinstance(event, Notice)] == ["Copilot asked Jam (hooks.invoke) and was refused."]
 
+    @pytest.mark.parametrize("place", ["send", "save"])
+    async def test_a_request_that_comes_before_an_answer_does_not_hold_the_turn_up(self, bad: Bad, place: str) -> None:
+        """The program waits for its refusal before it answers what the turn waits for, and is refused at once."""
+        taken = 'told("user.message", messageId="m", content="hello");' if place == "send" else ""
+        ask = f'{taken}send({{"id": 0, "method": "hooks.invoke", "params": {{"sessionId": "s"}}}}); receive()'
+        seen: list[ProviderEvent] = []
+        with anyio.fail_after(runtime_module.SEND_S / 2):
+            async with bad(**{place: ask}) as runtime:
+                await runtime.open_thread(self.wanted)
+                await collect(runtime, "s", seen)
+        assert [event.kind for event in seen] == ["turn.started", "notice", "text.delta", "turn.ended"]
+
     async def test_a_question_that_its_turn_does_not_wait_for_can_be_answered_no_more(self, bad: Bad) -> None:
         """An answer that comes after the end is passed over."""
         with anyio.fail_after(LIMIT_S):

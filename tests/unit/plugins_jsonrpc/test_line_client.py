@@ -82,6 +82,17 @@ async def test_half_a_surrogate_pair_becomes_a_replacement(make_wire: MakeWire, 
     assert wire.log.notified == [("told", {"t": read})]
 
 
+async def test_a_byte_order_mark_is_passed_over(make_wire: MakeWire) -> None:
+    """Some programs begin their output with one, and it is no part of the message."""
+    wire = make_wire()
+    with anyio.fail_after(LIMIT_S):
+        async with wire.client:
+            await wire.peer.says(b'\xef\xbb\xbf{"method":"told"}\n')
+            await wire.peer.dies()
+            await wire.log.end.wait()
+    assert wire.log.notified == [("told", {})]
+
+
 async def test_notifications_arrive_in_order_and_before_the_end(make_wire: MakeWire) -> None:
     """What was written before the peer died is delivered whole and in order; then the owner is told once."""
     wire = make_wire()
@@ -170,6 +181,30 @@ async def test_a_request_of_the_peer_stands_behind_what_was_told_before_it(make_
             await anyio.wait_all_tasks_blocked()
             may_take.set()
             assert (await wire.peer.hears())["result"] == ["begun", "announced"]
+
+
+@pytest.mark.parametrize("handled", [True, False])
+async def test_what_is_refused_anyway_need_not_wait_for_the_subscriber(make_wire: MakeWire, *, handled: bool) -> None:
+    """A subscriber that waits for an answer of the peer, which waits to be refused first, comes on."""
+
+    async def refuse(method: str, params: dict[str, Any]) -> None:
+        raise RemoteError(-1, method)
+
+    answers = list[str]()
+
+    async def asks(method: str, params: dict[str, Any]) -> None:
+        answers.append(await wire.client.request("save"))
+
+    wire = make_wire(notified=asks, **({"asked": refuse, "asked_at_once": True} if handled else {}))
+    with anyio.fail_after(LIMIT_S):
+        async with wire.client:
+            await wire.peer.says({"method": "begun"})
+            assert (await wire.peer.hears())["method"] == "save"
+            await wire.peer.says({"id": 0, "method": "may"})
+            assert (await wire.peer.hears())["error"]["code"] == (-1 if handled else -32601)
+            await wire.peer.says({"id": 1, "result": "saved"})
+            await wire.client.caught_up()
+    assert answers == ["saved"]
 
 
 async def test_without_a_handler_the_peers_requests_are_refused(make_wire: MakeWire) -> None:

@@ -35,6 +35,7 @@ async def open_copilot(request: RuntimeRequest, launcher: GuestLauncher) -> Asyn
         provider=NAME,
         notified=runtime.notified,
         asked=runtime.asked,
+        asked_at_once=True,  # each one is refused; Copilot may wait for that before it answers what the turn waits for
         ended=runtime.ended,
         jsonrpc=True,
         framing=HeaderFraming(MESSAGE_BYTES),
