@@ -77,8 +77,13 @@ class ProviderRow:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What it needs of the machine (:mod:`jamcore.testing.needs`)."""
-        return ("bubblewrap",) if self.standin else ("bubblewrap", self.provider)
+        """What it needs of the machine in a sandbox (:mod:`jamcore.testing.needs`)."""
+        return ("bubblewrap", *self.own_needs)
+
+    @property
+    def own_needs(self) -> tuple[str, ...]:
+        """What its program needs of the machine, whatever isolates it."""
+        return () if self.standin else (self.provider,)
 
     def model_server(self, *rules: Rule) -> ModelServer:
         """Return a scripted server that knows what the program itself writes; a context manager."""
