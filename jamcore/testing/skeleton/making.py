@@ -6,6 +6,7 @@ import keyword
 import tempfile
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,7 +21,7 @@ NAME = "acme"
 """The plugin's name in the skeletons."""
 GROUPS = (PROVIDERS, ENGINES, POLICIES, FAMILIES)
 """The entry point groups of plugins."""
-_LEFT_OUT = frozenset({"__pycache__", ".ruff_cache", ".mypy_cache", ".pytest_cache"})
+_MADE_BY_TOOLS = ("__pycache__", ".*_cache", ".hypothesis", ".coverage*", ".venv", ".tox", "build", "dist", "*.egg-info")
 
 
 class Kind(StrEnum):
@@ -45,8 +46,13 @@ def files_of(kind: Kind, name: str) -> Iterator[tuple[str, str]]:
     root = Path(__file__).with_name(kind.value)
     for path in sorted(root.rglob("*")):
         relative = path.relative_to(root)
-        if path.is_file() and not _LEFT_OUT & set(relative.parts):
+        if path.is_file() and not made_by_tools(relative):
             yield _named(str(relative), name), _named(path.read_text(encoding="utf-8"), name)
+
+
+def made_by_tools(path: Path) -> bool:
+    """Whether a file of a distribution, by its path in there, is what a tool left beside the sources."""
+    return any(fnmatchcase(part, pattern) for part in path.parts for pattern in _MADE_BY_TOOLS)
 
 
 def make(kind: Kind, name: str, directory: Path | None = None) -> Path:

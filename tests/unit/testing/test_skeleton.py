@@ -12,7 +12,7 @@ import pytest
 
 from jamcore.domain.errors import ConflictError, InvalidInputError
 from jamcore.testing.skeleton.examples import EXAMPLES, directory
-from jamcore.testing.skeleton.making import Kind, files_of, make
+from jamcore.testing.skeleton.making import Kind, files_of, made_by_tools, make
 
 TOOLS = (("ruff", "check", "--no-cache", "."), ("ruff", "format", "--no-cache", "--check", "."), ("mypy", "--no-incremental"))
 NAMES = ("x", "my_agent", "a_name_of_thirty_two_characters_")
@@ -111,11 +111,27 @@ def test_the_examples_are_what_is_made(kind: Kind) -> None:
     """What CI builds as wheels and checks in a clean environment is what an author gets; `make guarantees` makes it anew."""
     place = directory(Path(__file__).parents[3], kind)
     kept = {
-        str(path.relative_to(place)): path.read_text() for path in place.rglob("*") if path.is_file() and not made_by_tools(path)
+        str(relative): path.read_text()
+        for path in place.rglob("*")
+        if path.is_file() and not made_by_tools(relative := path.relative_to(place))
     }
     assert kept == dict(files_of(kind, EXAMPLES[kind]))
 
 
-def made_by_tools(path: Path) -> bool:
-    """Whether a file is what a tool left beside the sources."""
-    return any(part == "__pycache__" or part.endswith("_cache") or part in {"build", "dist"} for part in path.parts)
+LEFT = (
+    "src/jam_x/__pycache__/plugin.cpython-311.pyc",
+    ".mypy_cache/x.json",
+    ".hypothesis/unicode_data/x",
+    ".coverage",
+    ".venv/pyvenv.cfg",
+    ".tox/py311/log",
+    "build/lib/jam_x/plugin.py",
+    "dist/x.whl",
+    "src/jam_x.egg-info/PKG-INFO",
+)
+
+
+@pytest.mark.parametrize("left", LEFT)
+def test_what_a_tool_left_is_no_part_of_it(left: str) -> None:
+    """Who installs an example in place, or runs its tests there, changes nothing of it."""
+    assert made_by_tools(Path(left))
