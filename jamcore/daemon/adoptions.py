@@ -15,7 +15,7 @@ from jamcore.daemon.export_sources import ExportMaking
 from jamcore.daemon.hosts import HostWorkers
 from jamcore.daemon.imports import Imports, taken_in
 from jamcore.daemon.options import DaemonOptions
-from jamcore.daemon.resolve import Resolver
+from jamcore.daemon.resolve import Resolver, require_model
 from jamcore.daemon.rooms import NOT_ISOLATED, Rooms
 from jamcore.daemon.workspaces import KeptRoom, kept_room, move_workspace
 from jamcore.domain import layout
@@ -113,6 +113,8 @@ class Adoptions:
             raise ConversationNotTakenError(export=str(row.id), problem=claim.problem)
         ids = (await self._store.read(partial(taken_in, ImportIntent, row.id))).new_ids()
         asked = await self._resolver.resolve(_room_request(request, ids.room_id, manifest))
+        if request.without_conversation:
+            require_model(asked.request, asked.hooks.description)
         checkpoint = None if request.without_conversation else ids.checkpoint_id
         begun: list[AdoptIntent] = []
         begin = partial(_keep, row, request, checkpoint, begun.append)

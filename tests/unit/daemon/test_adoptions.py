@@ -108,6 +108,26 @@ async def test_a_program_that_is_not_installed_is_named_before_anything_is_confi
         assert seen.program_missing == "version 1 of notebook's program"
 
 
+@pytest.mark.parametrize("model", [None, "some-model"])
+@pytest.mark.parametrize("without", [False, True], ids=["with its conversation", "without it"])
+async def test_an_agent_without_a_model_of_its_own_begins_no_new_conversation_without_one(
+    world: World, monkeypatch: pytest.MonkeyPatch, model: str | None, *, without: bool
+) -> None:
+    """Every turn of such a room would fail, so none is made, and the export is free; a conversation that goes on has its model."""
+    asked = REQUEST.model_copy(update={"model": model, "without_conversation": without})
+    async with living(world) as services:
+        needs = NotebookProvider().jam_describe_provider().model_copy(update={"needs_model": True})
+        monkeypatch.setattr(ProviderHooks, "description", needs)
+        if without and model is None:
+            with refused("plan.refused"):
+                await services.adoptions.restore(str(TAKEN), asked)
+            with refused("input.not_found"):
+                await adopted(services)
+            asked = asked.model_copy(update={"model": "some-model"})
+        made = await services.adoptions.restore(str(TAKEN), asked)
+        assert made.workspace.state is WorkspaceState.READY
+
+
 @pytest.mark.guarantee("START-3")
 @pytest.mark.parametrize("way", list(RecoveryWay))
 async def test_no_recovery_makes_an_empty_workspace_of_an_adoption_that_was_given_up(world: World, way: RecoveryWay) -> None:
