@@ -154,7 +154,7 @@ class Adoptions:
             digest=held.digest,
             host=kept.host,
             checkpoint_id=intent.checkpoint_id,
-            sessions={one.session_id: Seat(intent.session_id) for one in held.sessions},
+            sessions={one.session_id: Seat(intent.session_id, one.last_turn_id) for one in held.sessions},
             captures=await self._plugins.provider(kept.host.provider).declare_capture(),
         )
         async with self._pool.kept_down(kept.host.id):

@@ -32,7 +32,7 @@ from jamcore.domain.sessions import RuntimeHost, RuntimeSession, Turn, TurnState
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.runtime.databases import HostDatabases
 from jamcore.runtime.feed import RoomFeed
-from jamcore.runtime.proof import in_generation, what_is_lost
+from jamcore.runtime.proof import Lineage, came_with_turns, still_held, what_is_lost
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.turns import kept_or_cut
 from jamcore.runtime.unseen import match_unseen
@@ -201,20 +201,24 @@ class HostContinuity:
             ResumeFailedError: The provider came back as somebody else, without a captured turn, or not at all; that is stored.
             ObservationLostError: It could not be stored.
         """
-        turns, row = await self.store.read(partial(self._captured, seat.session.id))
-        held = in_generation(turns, next((one.last_turn_id for one in row.sessions if one.session_id == seat.session.id), None))
+        turns, generation, lineage = await self.store.read(partial(self._captured, seat.session.id))
+        held = still_held(turns, seat.session.id, lineage)
         lost = "" if remembered is None else what_is_lost(held, remembered)
+        if remembered == () and came_with_turns(turns, seat.session.id, lineage):
+            lost = "the conversation that was imported had turns, and it has none"
         observation = await self._record(seat.session, reported=reported, detail=detail or lost, lost=lost != "")
         require_success(observation, room=seat.room_name)
         placement = self.expectations[seat.session.id][1]
         later = sum(turn.state is TurnState.CAPTURED for turn in turns) - len(held)
-        await self.feed.append(seat.room_id, None, [_resumed(reported, placement, row.generation, later)])
+        await self.feed.append(seat.room_id, None, [_resumed(reported, placement, generation, later)])
 
-    def _captured(self, session: UUID, repos: Repos) -> tuple[tuple[Turn, ...], Checkpoint]:
-        """Return the session's turns, and the generation from which it comes back."""
+    def _captured(self, session: UUID, repos: Repos) -> tuple[tuple[Turn, ...], int, Lineage]:
+        """Return the session's turns, the number of the generation from which it comes back, and where that comes from."""
         checkpoint = self.expectations[session][0].evidence.checkpoint_id
         assert checkpoint is not None
-        return repos.turns.of_session(session), repos.checkpoints.get(checkpoint)
+        row = repos.checkpoints.get(checkpoint)
+        made = tuple(each for each in repos.checkpoints.from_exports_of(row.host_id) if each.generation <= row.generation)
+        return repos.turns.of_session(session), row.generation, Lineage(repos.checkpoints.numbers_of(row.host_id), made)
 
     async def _record(self, session: RuntimeSession, *, reported: str | None, detail: str, lost: bool = False) -> Observation:
         decision, placement = self.expectations[session.id]
@@ -372,7 +376,7 @@ def _resumed(identity: str | None, placement: Placement, generation: int, later:
         how = "its live state extends the last checkpoint"
     else:
         how = f"restored from the last checkpoint: {placement.why_restored}"
-    gone = f"; {later} turns that were captured later are in no checkpoint any more, and not in the conversation" if later else ""
+    gone = f"; captured later, and in no checkpoint any more: {later} of its turns" if later else ""
     return SessionNotice(
         code="session.resumed", detail=f"resumed exactly (generation {generation}): {how}; thread {identity}{gone}"
     )

@@ -116,6 +116,35 @@ async def test_archived_restored_and_resumed_exactly(daemon: DaemonChild, app: P
         assert "mine" in str(model.model_requests[-1].body)
 
 
+@pytest.mark.guarantee("WS-6", "CONT-1", "CONT-11")
+async def test_a_conversation_that_came_back_from_an_older_export_goes_on_from_there(daemon: DaemonChild, app: Path) -> None:
+    """What was captured after the export is lost with its generations, and said; what is said since comes back as ever."""
+    async with ResponsesServer(Script(rules=RULES)) as model:
+        async with running_daemon(daemon) as client:
+            room = await client.create_room(managed("codex", model.base_url))
+            ref = str(room.room.id)
+            await ask(client, room, "Write")
+            older = (await client.exports.new(ref, RoomExportRequest(id=new_id()))).export
+            await ask(client, room, "later")
+            await client.stop(ref)
+            _, request = await plan_of(client, room)
+            await client.exports.archive(ref, request)
+        for pack in (app / layout.packs(room.host.id)).glob("*.pack"):
+            pack.write_bytes(pack.read_bytes()[:-1])
+        shutil.rmtree(app / layout.provider_state(room.host.id, "codex") / "sessions")
+        async with running_daemon(daemon) as client:
+            restored = await client.exports.restore(ref, RestoreRequest(id=new_id(), export=str(older.id)))
+            assert "from the export" in restored.checkpoint
+            assert (await ask(client, room, "Read")).state is TurnState.CAPTURED
+            said = dict(await said_in_room(client, room))
+            assert "captured later, and in no checkpoint any more: 1 of its turns" in said["session.resumed"]
+            await client.stop(ref)
+            assert (await client.resume(ref)).live
+            assert (await ask(client, room, "again")).state is TurnState.CAPTURED
+        heard = conversation(model.model_requests[-1].body)
+        assert [item.text for item in heard if isinstance(item, UserText)] == ["Write", "Read", "again"]
+
+
 @pytest.mark.guarantee("WS-4", "WS-6", "CONT-1", "WS-16")
 async def test_a_conversation_comes_back_from_the_export_alone(daemon: DaemonChild, app: Path) -> None:
     """Every generation and all live state of the host are lost; what the export holds is enough. Older exports went, as confirmed."""

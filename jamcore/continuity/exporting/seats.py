@@ -15,7 +15,7 @@ from jamcore.domain.sessions import RuntimeHost
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """The session that takes up a conversation, and the last of its turns that is in it, where its turns are known here."""
+    """The session that takes up a conversation, and the last of its turns that is in it, if any (of an import, unknown here)."""
 
     session_id: UUID
     last_turn_id: UUID | None = None

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import insert, select
 
-from jamcore.domain.continuity import ActivationDecision, Checkpoint, Observation
+from jamcore.domain.continuity import ActivationDecision, Checkpoint, CheckpointReason, Observation
 from jamcore.domain.errors import ConflictError
 from jamcore.store.repos.base import Repository
 from jamcore.store.repos.rooms import find_by_ref
@@ -62,6 +62,18 @@ class Checkpoints(Repository):
         """Return the newest row of a host."""
         rows = self._rows(CHECKPOINTS.c.host_id == host, order=[CHECKPOINTS.c.generation.desc()], limit=1)
         return Checkpoint.model_validate_json(rows[0]["record"]) if rows else None
+
+    def numbers_of(self, host: UUID) -> dict[UUID, int]:
+        """Return the number of each generation of a host. No row is read."""
+        found = self._connection.execute(select(CHECKPOINTS.c.id, CHECKPOINTS.c.generation).where(CHECKPOINTS.c.host_id == host))
+        return {row.id: row.generation for row in found}
+
+    def from_exports_of(self, host: UUID) -> tuple[Checkpoint, ...]:
+        """Return those rows of a host that were made from an export, oldest first. No other row is read."""
+        said = CHECKPOINTS.c.record.contains(f'"{CheckpointReason.FROM_EXPORT.value}"')
+        rows = self._rows(CHECKPOINTS.c.host_id == host, said, order=[CHECKPOINTS.c.generation])
+        found = (Checkpoint.model_validate_json(row["record"]) for row in rows)
+        return tuple(row for row in found if row.reason is CheckpointReason.FROM_EXPORT)
 
     def of_host(self, host: UUID) -> tuple[Checkpoint, ...]:
         """Return all rows of a host, oldest first."""

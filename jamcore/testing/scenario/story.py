@@ -97,6 +97,9 @@ class Story:
         outputs = [item for item in own[-1].conversation if isinstance(item, ToolOutput) and item.call_id == exchange.call_id]
         assert len(outputs) == self.here.row.told_no
         assert all(exchange.token not in item.output for item in outputs)
+        asking.identity = (await self.here.client.room(asking.ref)).session.provider_identity
+        await self.here.client.stop(asking.ref)
+        await self.here.come_back(asking)  # however its turn ended: what was captured of it is still there
         await self.here.client.stop(asking.ref)
 
     async def interrupt(self) -> None:

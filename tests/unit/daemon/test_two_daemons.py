@@ -71,7 +71,9 @@ def inside(value: object) -> Iterator[object]:
         yield from vars(value).values() if hasattr(value, "__dict__") else ()
         for kind in type(value).__mro__:
             names = kind.__dict__.get("__slots__", ())
-            yield from (getattr(value, name) for name in ((names,) if isinstance(names, str) else names) if hasattr(value, name))
+            kept = (names,) if isinstance(names, str) else names
+            # A record's own dictionary is a part of it: whether that can change, the record says.
+            yield from (getattr(value, name) for name in kept if not name.startswith("__") and hasattr(value, name))
 
 
 def empty(cell: object) -> bool:
