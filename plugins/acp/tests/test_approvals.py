@@ -49,9 +49,9 @@ def test_an_option_is_chosen_by_its_kind_and_never_for_good() -> None:
     assert reply([{"optionId": "5"}], None) == CANCELLED
 
 
-def question_of(profile: Profile, *told: Mapping[str, object]) -> ApprovalRequested:
+def question_of(profile: Profile, *told: Mapping[str, object], cwd: str = "") -> ApprovalRequested:
     """Return the question about a call of which this was told, bit by bit."""
-    call = AgentCall("i")
+    call = AgentCall("i", cwd)
     for each in told:
         call.learn(each)
     return call.question(profile)
@@ -110,6 +110,8 @@ DIFF = {"type": "diff", "path": "a", "oldText": "x", "newText": "y"}
         ([{**EDIT, "content": [DIFF], "rawInput": {"moveTo": "/etc/x"}}], "/etc/x"),
         ([{**EDIT, "content": [{**DIFF, "path": "/etc/passwd"}]}, {"content": [DIFF]}], "/etc/passwd"),
         ([{**EDIT, "content": [{**DIFF, "path": ["/etc/passwd"]}]}], "/etc/passwd"),
+        ([{**EDIT, "locations": [{"path": "/etc/passwd"}]}, {"locations": [{"path": "/w/a"}]}], "/etc/passwd"),
+        ([{"kind": "delete", "locations": [{"path": "/w/a"}]}, {"kind": "edit"}], "delete"),
     ],
 )
 def test_what_a_question_does_not_say_is_shown_whole_and_covered_by_no_rule(
@@ -133,6 +135,55 @@ def test_a_profile_knows_its_agents_inputs(plain: Profile) -> None:
     other = plain.model_copy(update={"command_key": "cmd"})
     asked = question_of(other, {**RUN, "rawInput": {"cmd": "ls"}})
     assert (asked.subject, asked.detail) == ("command", "ls")
+
+
+IN_W = {"type": "diff", "path": "/w/a", "oldText": "x\ny\nx\n", "newText": "z\ny\nz\n"}
+PATCH = "Index: /w/a\n" + "=" * 67 + "\n--- /w/a\n+++ /w/a\n@@ -1,3 +1,3 @@\n-x\n+z\n y\n-x\n+z\n"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"filePath": "a", "filepath": "/w/./a", "diff": PATCH},
+        {"filePath": "/w/a", "content": "z\ny\nz\n"},
+        {"filePath": "/w/a", "oldString": "x", "newString": "z", "replaceAll": True},
+        {"filePath": "/w/a", "oldString": "x\ny\nx", "newString": "z\ny\nz"},
+    ],
+)
+def test_a_change_whose_input_says_its_diff_again_is_a_change(given: dict[str, object]) -> None:
+    """From the session's directory, as a whole, in part, or as a patch."""
+    told = {**EDIT, "content": [IN_W], "rawInput": given, "locations": [{"path": "/w/a"}]}
+    assert question_of(OPENCODE, {"locations": [{"path": "a"}]}, told, cwd="/w").subject == "file-change"
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"content": [IN_W], "rawInput": {"filePath": "/etc/passwd"}}, "/etc/passwd"),
+        ({"content": [IN_W], "rawInput": {"filePath": "/w/b/../a"}}, "/w/b/../a"),
+        ({"content": [IN_W], "rawInput": {"filePath": ["/etc/passwd"]}}, "/etc/passwd"),
+        ({"locations": [{"path": "/w/a"}], "rawInput": {"filePath": "/etc/passwd"}}, "/etc/passwd"),
+        ({"content": [IN_W], "rawInput": {"newString": "EVIL"}}, "EVIL"),
+        ({"content": [IN_W], "rawInput": {"content": "EVIL"}}, "EVIL"),
+        ({"content": [IN_W], "rawInput": {"oldString": "x", "newString": "EVIL"}}, "EVIL"),
+        ({"content": [IN_W], "rawInput": {"oldString": "x", "newString": "z", "content": "EVIL"}}, "EVIL"),
+        ({"content": [{**IN_W, "newText": IN_W["oldText"]}], "rawInput": {"oldString": "w", "newString": "EVIL"}}, "EVIL"),
+        ({"content": [IN_W], "rawInput": {"diff": PATCH.replace("+z", "+EVIL", 1)}}, "EVIL"),
+        ({"content": [IN_W], "rawInput": {"diff": PATCH.replace("/w/a", "/etc/passwd")}}, "/etc/passwd"),
+        ({"content": [IN_W, {**IN_W, "path": "/w/b"}], "rawInput": {"content": "z\ny\nz\n"}}, "/w/b"),
+        ({"content": [IN_W], "rawInput": {"timeout": "EVIL"}}, "EVIL"),
+        ({**RUN, "rawInput": {"command": "git status", "content": "EVIL"}}, "EVIL"),
+        ({**RUN, "rawInput": {"command": "git status", "filePath": "/etc"}}, "/etc"),
+    ],
+)
+def test_an_input_that_says_something_else_than_the_change_is_shown_whole(told: dict[str, object], words: str) -> None:
+    """A rule for `/w/a` must not let a change of another file through, and a person sees what is not of the diff.
+
+    What a change may say beside is not what a command may.
+    """
+    question = question_of(OPENCODE, {**EDIT, **told}, cwd="/w")
+    assert question.subject == "other"
+    assert words in question.detail
 
 
 def test_a_change_without_its_lines_shows_its_input() -> None:

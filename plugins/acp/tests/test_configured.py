@@ -16,6 +16,7 @@ import anyio
 import pytest
 
 from jam_acp.family import FAMILY, AcpFamily
+from jam_acp.places import Places
 from jam_acp.profile import Profile, profile_of
 from jamcore.api import (
     DEDICATED_MANAGED_CELLS,
@@ -109,6 +110,13 @@ def test_the_family_makes_a_plugin_of_a_table() -> None:
         ({"argv": ["{tools_rot}/agent"]}, "argv"),
         ({"environment": {"A": "{nosuch}"}}, "environment"),
         ({"model_value": "x/{modell}"}, "model_value"),
+        ({"model_value": "{home}/{model}"}, "model_value"),
+        ({"argv": ["sh", "-c", "exec agent {identity}"]}, "argv"),
+        ({"environment": {"A": "{identity}"}}, "environment"),
+        ({"version_argv": ["agent", "{cwd}"]}, "version_argv"),
+        ({"prepared": [{"path": "a", "content": "the model is {model}"}]}, "prepared"),
+        ({"keeps_cwd": True, "move": ["mv", "{model}"]}, "move"),
+        ({"change_keys": {"path": "where"}}, "change_keys.0.1"),
         ({"since": date(2026, 1, 1)}, "(the whole table)"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
@@ -133,8 +141,9 @@ def test_the_readme_names_every_key() -> None:
 
 def test_braces_of_a_script_are_its_own() -> None:
     """A shell's variables, and what a text of several words has in braces, are no places that are misspelt."""
-    argv = ["sh", "-c", "exec agent | awk '{print}'", "${shell}"]
+    argv = ["sh", "-c", "exec agent | awk '{print}'", "${shell}", "exec agent ${identity} ${home}"]
     assert profile_of("small", {"argv": argv}).argv == tuple(argv)
+    assert Places("", "", "/h", "").fill(argv[-1]) == argv[-1]
 
 
 async def killed_at(words: str, runtime: ProviderRuntime, identity: ProviderIdentity, guest: LocalGuest) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 from pydantic import ValidationError
 
+from jam_acp.agent import Agent
 from jam_acp.plugin import plugin_of
 from jam_acp.profile import Profile, Resume
+from jam_acp.runtime import AcpRuntime
 from jamcore.api import (
     ProviderEvent,
     ProviderRefusedError,
+    ProviderTimeoutError,
     TextDelta,
     ThreadRequest,
     TurnEnded,
@@ -143,3 +147,22 @@ async def test_an_agent_that_cannot_bring_sessions_back_is_never_asked_to(plain:
         assert len(guest.processes) == started
         await runtime.open_thread(QUIET)
         assert (await run_turn(runtime, "s", "hello"))[-1] == TurnEnded(outcome=TurnOutcome.COMPLETED)
+
+
+@pytest.mark.parametrize(
+    "error", [ProviderTimeoutError(provider="plain", request="session/list", limit_s=1.0), anyio.ClosedResourceError()]
+)
+async def test_an_agent_that_does_not_say_where_a_session_lies_is_left(
+    plain: Profile, fake: Bad, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Else each try to bring a session back would leave a process behind that serves nobody."""
+
+    async def fails(agent: Agent, identity: str, cwd: str) -> bool:
+        raise error
+
+    monkeypatch.setattr("jam_acp.runtime.lies_elsewhere", fails)
+    async with fake(plain.model_copy(update={"keeps_cwd": True, "move": ("true",)})) as runtime:
+        assert isinstance(runtime, AcpRuntime)
+        with pytest.raises(type(error)):
+            await runtime.resume_thread(provider_identity("s"), QUIET)
+        assert runtime._agents == []

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Literal
 
-from jam_acp.diffs import Change, change_of, diff_of
+from jam_acp.diffs import Change, change_of, diff_of, leads_to, says_again
 from jam_acp.profile import Profile
 from jamcore.api import (
     ApprovalRequested,
@@ -44,13 +45,15 @@ class Call:
     """What is known of one call. Later tellings replace earlier ones member by member, as the protocol says."""
 
     item: str
+    cwd: str = ""
+    """The session's directory, from which relative paths count."""
     kind: str = "other"
     title: str = ""
     status: str = ""
     asked: Mapping[str, object] = field(default_factory=dict)
     """Its input; what a request for permission calls its input is often less, so members are kept."""
     replaced: dict[str, object] = field(default_factory=dict)
-    """What was told of its input or its changes before something else was told in its place."""
+    """What was told of its kind, input, places or changes before something else was told in its place."""
     result: object = None
     diffs: tuple[Mapping[str, object], ...] = ()
     paths: tuple[str, ...] = ()
@@ -63,6 +66,8 @@ class Call:
         """Take what is new."""
         for name in ("kind", "title", "status"):
             if value := text(told.get(name), 4096):
+                if name == "kind" and self.kind not in ("other", value):
+                    self.replaced["kind"] = self.kind
                 setattr(self, name, value)
         if (given := told.get("rawInput")) is not None:
             asked = given if isinstance(given, Mapping) else {"rawInput": given}
@@ -70,8 +75,7 @@ class Call:
             self.asked = {**self.asked, **asked}
         if told.get("rawOutput") is not None:
             self.result = told["rawOutput"]
-        if paths := tuple(path for place in entries(told.get("locations")) if (path := text(place.get("path"), 4096))):
-            self.paths = paths
+        self._learn_paths(tuple(path for place in entries(told.get("locations")) if (path := text(place.get("path"), 4096))))
         content = entries(told.get("content"))
         if diffs := tuple(part for part in content if part.get("type") == "diff"):
             if self.diffs not in ((), diffs):
@@ -79,6 +83,11 @@ class Call:
             self.diffs = diffs
         if said := "".join(text(member(part, "content", "text")) for part in content if part.get("type") == "content"):
             self.said = text(said)
+
+    def _learn_paths(self, paths: tuple[str, ...]) -> None:
+        if paths and self.paths and self._places(*self.paths) != self._places(*paths):
+            self.replaced["locations"] = list(self.paths)
+        self.paths = paths or self.paths
 
     @property
     def command(self) -> str:
@@ -171,21 +180,50 @@ class Call:
         """Return the question whether it may be done.
 
         A rule may cover a command or a change only where its detail is all that would be done. Whatever has a member that the profile does
-        not know, was told in two ways, or is both, is something else: it is shown whole, and no rule covers it.
+        not know, or one that says something else than the change, was told in two ways, or is both, is something else: it is shown whole,
+        and no rule covers it.
         """
         command, cwd = self._words(profile.command_key), self.asked.get("cwd", "")
         plain = not self.replaced and isinstance(cwd, str) and len(cwd) < _PATH
-        further = self.asked.keys() - {"cwd", *profile.harmless}
         if plain and self.kind == "execute" and command and len(command) < _WHOLE:
-            if further == {profile.command_key} and not self.diffs:
+            if self.asked.keys() - {"cwd", *profile.harmless} == {profile.command_key} and not self.diffs:
                 return self._asked("command", command, f"in {cwd}" if cwd else "")
-        elif plain and self.changes_files and not further and self.kind not in ("execute", "move"):
+        elif plain and self.changes_files and self.kind not in ("execute", "move"):
             lines = self._lines()
-            named = {text(diff.get("path"), _PATH) for diff in self.diffs}
-            if lines and len("\n".join(lines)) < _WHOLE and "" not in named and (not named or named.issuperset(self.paths)):
+            if lines and len("\n".join(lines)) < _WHOLE and self._says_one_change(profile):
                 return self._asked("file-change", "\n".join(lines), self._bodies() if self.diffs else text(_json(self.asked)))
         told = (self.title or self.kind, _json(self.asked), _json(self.replaced), *self._lines(), *self.paths)
         return self._asked("other", "\n".join(part for part in dict.fromkeys(told) if part), self._bodies())
+
+    def _says_one_change(self, profile: Profile) -> bool:
+        """Whether its places, its input and its diffs all say the same. Without a diff the contents in its input are shown."""
+        keys: Mapping[str, str] = dict(profile.change_keys)
+        said = tuple(text(diff.get("path"), _PATH) for diff in self.diffs)
+        named = self._places(*(said or self.paths))
+        if self.asked.keys() - keys.keys() or "" in said or not named >= self._places(*self.paths):
+            return False
+        values: dict[str, list[str]] = {"path": [], "old": [], "new": [], "patch": []}
+        for key, value in self.asked.items():
+            if keys[key] != "nothing":
+                if not isinstance(value, str):
+                    return False
+                values[keys[key]].append(value)
+        if not named >= self._places(*values["path"]):
+            return False
+        olds, news, patches = values["old"], values["new"], values["patch"]
+        if not self.diffs or not (olds or news or patches):
+            return True
+        if len(self.diffs) > 1:
+            return False  # nothing says which of them the contents are of
+        path, old, new = (
+            found if isinstance(found := self.diffs[0].get(key), str) else "" for key in ("path", "oldText", "newText")
+        )
+        pairs = ((part, put) for part in olds or (None,) for put in news or (None,))
+        return all(leads_to(old, new, *pair) for pair in pairs) and all(says_again(patch, path, old, new) for patch in patches)
+
+    def _places(self, *paths: str) -> set[PurePosixPath]:
+        """Return where paths lie. ``..`` stays: behind a symbolic link it leads elsewhere."""
+        return {PurePosixPath(self.cwd, path) for path in paths}
 
     def _lines(self) -> tuple[str, ...]:
         """Return which files it changes, and how."""

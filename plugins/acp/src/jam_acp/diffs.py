@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import takewhile
 from typing import Literal
 
@@ -31,6 +32,37 @@ def change_of(kind: str, old: object, new: object) -> Change:
     if kind == "delete" or (isinstance(old, str) and old and new is None):
         return "delete"
     return "add" if isinstance(new, str) and not old else "update"
+
+
+def leads_to(old: str, new: str, part: str | None, put: str | None) -> bool:
+    """Whether ``put`` in the place of ``part`` makes ``new`` of ``old``: of the whole text, or of a part, once or everywhere.
+
+    Where only one of them is said, it must be the whole text.
+    """
+    if part is None or put is None or (part, put) == (old, new):
+        return part in (None, old) and put in (None, new)
+    if not part or not (count := old.count(part)):
+        return False
+    # The length first: a text made of a guest's three texts may be too long to be made.
+    grows = len(put) - len(part)
+    return any(len(old) + times * grows == len(new) and old.replace(part, put, times) == new for times in {1, count})
+
+
+def says_again(patch: str, path: str, old: str, new: str) -> bool:
+    """Whether a patch of one file has no path but this and no line but those of its two texts.
+
+    Blanks around a line do not count: agents cut what all lines begin with.
+    """
+    head, marked, body = patch.partition("\n@@ ")
+    if not {*head.split("\n")} <= {"", f"Index: {path}", "=" * 67, f"--- {path}", f"+++ {path}"}:
+        return False
+    before, after = ({line.strip() for line in text.split("\n")} for text in (old, new))
+    known = {"-": before, "+": after, " ": before & after, "": {""}}
+    lines = f"@@ {body}".split("\n") if marked else []
+    return all(line[1:].strip() in known.get(line[:1], ()) or _BETWEEN.fullmatch(line) for line in lines)
+
+
+_BETWEEN = re.compile(r"@@ -\d+(,\d+)? \+\d+(,\d+)? @@|\\ No newline at end of file")
 
 
 def _ends(before: list[str], after: list[str], room: int) -> zip[tuple[str, str]]:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal
 
-from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
+from pydantic import Field, JsonValue, ValidationError, ValidationInfo, field_validator, model_validator
 
 from jam_acp.places import NAMES, unknown_place
 from jamcore.api import (
@@ -33,6 +33,8 @@ GUARD = "\u200b"
 word when they know none of that name. It has no width, and no agent trims it."""
 
 CELLS: Mapping[str, frozenset[Cell]] = MappingProxyType({"full": FULL_CELLS, "dedicated-managed": DEDICATED_MANAGED_CELLS})
+
+ChangeKey = Literal["path", "old", "new", "patch", "nothing"]
 
 _PLACES = re.compile(r"\{(cwd|model)\}")
 
@@ -84,9 +86,10 @@ class UnknownSession(Record):
 class Profile(Record):
     """One agent.
 
-    In ``argv``, ``version_argv``, ``move``, ``environment``, ``model_value`` and the contents of ``prepared``, ``{tools_root}``,
-    ``{state_root}``, ``{home}`` and ``{relay_url}`` stand for the guest's places; ``{cwd}`` and ``{model}`` for what the session asks for,
-    in all but ``version_argv`` and ``prepared``. In a value that is JSON they are written as JSON writes text.
+    In ``argv``, ``version_argv``, ``move``, ``environment`` and the contents of ``prepared``, ``{tools_root}``, ``{state_root}``,
+    ``{home}`` and ``{relay_url}`` stand for the guest's places; ``{cwd}`` and ``{model}`` for what the session asks for, in ``argv`` and
+    ``environment``; ``{cwd}`` also in ``move``, and ``{model}`` alone in ``model_value``. In a value that is JSON they are written as
+    JSON writes text.
 
     Attributes:
         name: The provider's name.
@@ -115,8 +118,11 @@ class Profile(Record):
         default_model: The model where a person chose none; empty: the agent's own.
         approvals: Whether the agent asks before it acts.
         command_key: The member of a call's input that is its command.
-        harmless: Further members of a call's input that change nothing about what is done, or that its diffs say again. A call with any
-            other beside these, its command and ``cwd`` is shown whole, and no rule of a person covers it.
+        harmless: Further members of a command's input that change nothing about what is done. A command with any other beside these, its
+            command and ``cwd`` is shown whole, and no rule of a person covers it.
+        change_keys: The members of a change's input, and what of the change each says again: ``path``, ``old`` or ``new`` (its text, or the
+            part of it that is replaced), ``patch`` (a unified diff), or ``nothing``. A change with any other, or one of which a member
+            says something else than its diff, is shown whole, and no rule covers it.
         extensions: Requests of its own, with their answers.
         unknown_session: How it says that it does not know a session.
         versions: Which version may resume what another wrote: the same alone, or a later patch of the same release too.
@@ -154,23 +160,26 @@ class Profile(Record):
     approvals: bool = True
     command_key: str = "command"
     harmless: tuple[str, ...] = ("description",)
+    change_keys: tuple[tuple[str, ChangeKey], ...] = ()
     extensions: tuple[Extension, ...] = ()
     unknown_session: tuple[UnknownSession, ...] = (UnknownSession(code=-32002),)
     versions: Literal["same", "patch"] = "same"
     resumes: tuple[str, ...] = ()
     guard: bool = True
 
-    @field_validator("environment", mode="before")
+    @field_validator("environment", "change_keys", mode="before")
     @classmethod
     def _pairs(cls, value: object) -> object:
         return _as_pairs(value)
 
-    @field_validator("argv", "version_argv", "move", "environment", "model_value")
+    @field_validator(*NAMES)
     @classmethod
-    def _known_places(cls, value: str | tuple[str | tuple[str, str], ...]) -> str | tuple[str | tuple[str, str], ...]:
+    def _known_places(cls, value: _Texts, info: ValidationInfo) -> _Texts:
+        key = info.field_name or ""
         for text in (value,) if isinstance(value, str) else value:
-            if unknown := unknown_place(text if isinstance(text, str) else text[1]):
-                raise ValueError(f"{unknown} stands for no place; there are {', '.join(f'{{{name}}}' for name in NAMES)}")
+            written = text if isinstance(text, str) else text.content if isinstance(text, PreparedFile) else text[1]
+            if unknown := unknown_place(key, written):
+                raise ValueError(f"{unknown} stands for no place here; there are {', '.join(f'{{{name}}}' for name in NAMES[key])}")
         return value
 
     @model_validator(mode="after")
@@ -203,6 +212,9 @@ class Profile(Record):
     def extension(self, method: str) -> Extension | None:
         """Return what is answered to a request of the agent's own."""
         return next((extension for extension in self.extensions if extension.method == method), None)
+
+
+_Texts = str | tuple[str | tuple[str, str] | PreparedFile, ...]
 
 
 def profile_of(name: str, table: Mapping[str, object]) -> Profile:

@@ -116,7 +116,7 @@ class AcpRuntime(ProgramRuntime):
             # Another process of it would be a second writer, and agents let both go on.
             raise ProviderRefusedError(provider=self._profile.name, request=LOAD, detail="it is loaded already")
         agent = await self._agent_for(request)
-        if self._profile.move and await lies_elsewhere(agent, identity, request.cwd):
+        if self._profile.move and await self._lies_elsewhere(agent, identity, request.cwd):
             await self._leave_agent(agent)
             await self._move(identity, request.cwd)
             agent = await self._agent_for(request)
@@ -145,7 +145,7 @@ class AcpRuntime(ProgramRuntime):
         """
         session = self._idle_session(identity)
         turn = session.turn = Turn(turn_id(session.turns + 1, digest_of(text)))
-        session.updates, session.busy, session.ran = Updates(), True, True
+        session.updates, session.busy, session.ran = Updates(session.cwd), True, True
         try:
             async with turn.running(partial(self._stop, session, turn), self.end):
                 if session.stray:
@@ -187,7 +187,7 @@ class AcpRuntime(ProgramRuntime):
 
     async def _prompt(self, session: Session, turn: Turn, words: str) -> None:
         """Send a person's text and wait for the answer, which is the end mark. Runs whoever reads the events, or does not."""
-        client, lost = session.agent.client, None
+        client = session.agent.client
         sent = f"{GUARD}{words}" if self._profile.guard and words.lstrip().startswith("/") else words
         prompt = {"sessionId": session.identity, "prompt": [{"type": "text", "text": sent}]}
         try:
@@ -203,8 +203,10 @@ class AcpRuntime(ProgramRuntime):
             await self._say(turn, session.updates.finish())
             end = failed_with(error, self._profile)
             if is_unknown_session(error, self._profile):
+                # No end of a turn: what the agent has now is without the session, and must not be captured as what follows the turn.
                 del self._sessions[session.identity]
-                lost = ProviderGoneError(provider=self._profile.name, detail=f"it does not know the session any more: {end.detail}")
+                self.end(self._without(end.detail), turn)
+                return
         except JamError as error:
             await client.caught_up()
             session.busy = False  # what is asked next is refused by the connection, which says why
@@ -216,8 +218,9 @@ class AcpRuntime(ProgramRuntime):
             # A turn that is cancelled while the agent waits to ask a model again is answered as if it had come to its end.
             end = TurnEnded(outcome=TurnOutcome.INTERRUPTED)
         await turn.finish(end)
-        if lost is not None:
-            self.end(lost)
+
+    def _without(self, detail: str) -> ProviderGoneError:
+        return ProviderGoneError(provider=self._profile.name, detail=f"it does not know the session any more: {detail}")
 
     async def _say(self, turn: Turn, events: tuple[ProviderEvent, ...]) -> None:
         for event in events:
@@ -249,6 +252,13 @@ class AcpRuntime(ProgramRuntime):
             detail = f"it did not print its version, and ended with {code}"
             raise ProviderRefusedError(provider=self._profile.name, request="version", detail=detail)
         return found[0]
+
+    async def _lies_elsewhere(self, agent: Agent, identity: str, cwd: str) -> bool:
+        try:
+            return await lies_elsewhere(agent, identity, cwd)
+        except BaseException:
+            await self._leave_agent(agent)
+            raise
 
     async def _move(self, identity: str, cwd: str) -> None:
         """Say in the agent's state that a session is in another directory now. Whether it is, is seen when it comes back."""

@@ -37,6 +37,7 @@ class Session:
     agent: Agent
     asks: bool
     """Whether a person is asked what the agent asks; otherwise it is allowed, once each time: the sandbox is the boundary."""
+    cwd: str = ""
     turns: int = 0
     """Turns that it holds; an agent has no names for them."""
     busy: bool = False
@@ -59,7 +60,7 @@ async def open_session(agent: Agent, request: ThreadRequest) -> Session:
     answer = await agent.ask_for_session("session/new", _where(request))
     identity = reported_identity(member(answer, "sessionId"), provider=agent.profile.name)
     await settle(agent, identity, answer, request)
-    return Session(identity, agent, asks=request.approvals is ApprovalPolicy.ASK)
+    return Session(identity, agent, asks=request.approvals is ApprovalPolicy.ASK, cwd=request.cwd)
 
 
 async def resume_session(
@@ -83,7 +84,8 @@ async def resume_session(
         await _require_place(agent, reported, request.cwd)
     await settle(agent, reported, answer, request)
     turns = replay.turns()
-    return Session(reported, agent, asks=request.approvals is ApprovalPolicy.ASK, turns=len(turns)), turns
+    asks = request.approvals is ApprovalPolicy.ASK
+    return Session(reported, agent, asks, request.cwd, turns=len(turns)), turns
 
 
 async def settle(agent: Agent, identity: str, answer: object, request: ThreadRequest) -> None:

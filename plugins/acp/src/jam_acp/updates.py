@@ -18,9 +18,14 @@ SPOKEN = frozenset({"agent_message_chunk", "agent_thought_chunk", "tool_call", "
 
 
 class Updates:
-    """The updates of one turn. A message comes in pieces without an end, so it ends where something else begins."""
+    """The updates of one turn. A message comes in pieces without an end, so it ends where something else begins.
 
-    def __init__(self) -> None:
+    Args:
+        cwd: The session's directory, from which relative paths count.
+    """
+
+    def __init__(self, cwd: str = "") -> None:
+        self._cwd = cwd
         self._pieces: list[str] = []
         self._size = 0
         self._speaks = ""
@@ -111,7 +116,7 @@ class Updates:
         if call is None:
             while len(self._calls) >= OPEN_CALLS:
                 del self._calls[next(iter(self._calls))]
-            call = self._calls[item] = Call(item)
+            call = self._calls[item] = Call(item, self._cwd)
         return call
 
 

@@ -129,7 +129,16 @@ OPENCODE = Profile(
     move=("{tools_root}/bin/opencode", "db", "--pure", MOVE),
     model_value=f"{PROVIDER}/{{model}}",
     default_model="default",
-    harmless=("description", "timeout", "filePath", "filepath", "content", "oldString", "newString", "replaceAll", "diff"),
+    harmless=("description", "timeout"),
+    change_keys=(
+        ("filePath", "path"),
+        ("filepath", "path"),
+        ("content", "new"),
+        ("oldString", "old"),
+        ("newString", "new"),
+        ("replaceAll", "nothing"),
+        ("diff", "patch"),
+    ),
     extensions=(
         # Told after an allowed change, which it makes itself all the same; an error would be one that it does not handle.
         Extension(method="fs/write_text_file", answer={}, told=False),
