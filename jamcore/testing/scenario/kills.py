@@ -108,7 +108,7 @@ class Kills:
                     self.rooms[number].expected.extend(exchange.items())
                     continue
                 assert turn.state is TurnState.CUT, f"its answer never ended: {turn}"
-                self.here.cut(self.rooms[number], exchange, turn)
+                self.here.cut(self.rooms[number], exchange, turn, outlived=round_.victim != "daemon")
         await self._each(round_.questions, self.here.remembers)
 
     async def end(self) -> None:

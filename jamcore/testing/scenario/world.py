@@ -99,11 +99,12 @@ class Machine:
         told.expected.extend(exchange.acknowledged(self.model.model_requests))
         told.never.append(AssistantText("".join(exchange.second)))
 
-    def cut(self, told: Told, exchange: Exchange, turn: Turn) -> None:
-        """Note what the model must, and must not, be told of a turn in which something was killed."""
+    def cut(self, told: Told, exchange: Exchange, turn: Turn, *, outlived: bool = False) -> None:
+        """Note what the model must, and must not, be told of a turn in which something was killed. ``outlived``: the daemon was not."""
         acknowledged = exchange.acknowledged(self.model.model_requests)
         if self.row.cut == "none":
-            told.never.extend(exchange.items())
+            # The databases are put back as they were captured; a daemon that lived on may have captured them once more, as they were left.
+            told.never.extend(item for item in exchange.items() if not (outlived and item in acknowledged))
             return
         if self.row.cut == "said":  # the provider says when it has written down what the person said
             acknowledged = acknowledged[: turn.provider_turn is not None]
