@@ -12,7 +12,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.14 python3.13 python3.12 python
 
 # What `make test` runs side by side, the quickest answers first, then the longest: each is a process of its own, and its tests have places
 # of their own.
-LANES   ?= lint types imports lane-matrix lane-crash lane-unit lane-real
+LANES   ?= lint types imports lane-real lane-matrix lane-unit lane-crash
 JOBS    ?= 3
 KEPT    := .lanes
 OUTPUT  = $(if $(filter output-sync,$(.FEATURES)),--output-sync=$(1))

@@ -48,13 +48,17 @@ developer, reasoning, ids of items, and how the JSON of a call's arguments is sp
 """
 
 
+def _codes(row: ProviderRow, fault: str) -> str:
+    return " or ".join(f"`{code}`" for code in row.codes_of(fault))
+
+
 def render(rows: Iterable[ProviderRow]) -> str:
     """Return the page."""
     rows = tuple(rows)
     titles = " | ".join(row.title for row in rows)
     lines = [_HEAD, f"| step | {titles} |\n", "|---" * (len(rows) + 1), "|\n"]
     lines += [f"| {name} | {' | '.join(row.ran for row in rows)} |\n" for name, _ in STEPS]
-    lines += [f"| *{name}* | {' | '.join(f'`{row.code_of(name)}`' for row in rows)} |\n" for name in FAULTS]
+    lines += [f"| *{name}* | {' | '.join(_codes(row, name) for row in rows)} |\n" for name in FAULTS]
     lines.append(f"| *without a sandbox* | {' | '.join(row.ran for row in rows)} |\n")
     hosts = (f"{row.ran}, {'one host' if row.shared else 'a host each'}" for row in rows)
     lines.append(f"| *two rooms at once, killed* | {' | '.join(hosts)} |\n")

@@ -55,6 +55,7 @@ class ProviderRow:
         normalisation: What the program itself writes among what the model is told, and so is in no comparison.
         failing: With which code a turn ends by itself whose model fails, by the fault (:data:`jamcore.testing.scenario.faults.FAULTS`). Of
             one that is not named nothing is heard, and Jam ends the turn.
+        nearly: Faults that a program gives up about when Jam does: its turn ends with either code.
         own_words: Texts that the program itself puts into a conversation after a cut turn, each time the same.
         moves: Whether a conversation can go on in another directory; otherwise one of another machine is refused, by name.
     """
@@ -72,6 +73,7 @@ class ProviderRow:
     cut: Literal["told", "said", "none"] = "told"
     normalisation: Normalisation = NOTHING
     failing: Mapping[str, str] = field(default_factory=dict)
+    nearly: frozenset[str] = frozenset()
     own_words: frozenset[str] = frozenset()
     moves: bool = True
 
@@ -89,9 +91,10 @@ class ProviderRow:
         """Return a scripted server that knows what the program itself writes; a context manager."""
         return self.server(Script(rules=rules), normalisation=self.normalisation)
 
-    def code_of(self, fault: str) -> str:
-        """Return the code with which a turn ends that meets a fault."""
-        return self.failing.get(fault, TurnIdleError.code)
+    def codes_of(self, fault: str) -> tuple[str, ...]:
+        """Return the codes with one of which a turn ends that meets a fault."""
+        own = self.failing.get(fault, TurnIdleError.code)
+        return (own, TurnIdleError.code) if fault in self.nearly else (own,)
 
     @property
     def ran(self) -> str:
