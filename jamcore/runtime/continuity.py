@@ -218,7 +218,8 @@ class HostContinuity:
         assert checkpoint is not None
         row = repos.checkpoints.get(checkpoint)
         made = tuple(each for each in repos.checkpoints.from_exports_of(row.host_id) if each.generation <= row.generation)
-        return repos.turns.of_session(session), row.generation, Lineage(repos.checkpoints.numbers_of(row.host_id), made)
+        numbers = repos.checkpoints.numbers_of(row.host_id) if made else {}  # they matter only where something was restored
+        return repos.turns.of_session(session), row.generation, Lineage(numbers, made)
 
     async def _record(self, session: RuntimeSession, *, reported: str | None, detail: str, lost: bool = False) -> Observation:
         decision, placement = self.expectations[session.id]

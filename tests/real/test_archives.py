@@ -54,6 +54,13 @@ async def plan_of(client: JamClient, room: RoomView, **asked: object) -> tuple[A
     )
 
 
+def lose_the_conversation(app: Path, room: RoomView) -> None:
+    """Damage every generation of a room's host, and take its live state away."""
+    for pack in (app / layout.packs(room.host.id)).glob("*.pack"):
+        pack.write_bytes(pack.read_bytes()[:-1])
+    shutil.rmtree(app / layout.provider_state(room.host.id, "codex") / "sessions")
+
+
 @pytest.mark.guarantee("WS-4", "WS-6", "WS-10", "WS-11", "WS-13", "WS-16", "CONT-1", "CONT-3")
 async def test_archived_restored_and_resumed_exactly(daemon: DaemonChild, app: Path) -> None:
     """What the agent made and what was said are there again; in between the room says where they are, and nothing runs."""
@@ -129,9 +136,7 @@ async def test_a_conversation_that_came_back_from_an_older_export_goes_on_from_t
             await client.stop(ref)
             _, request = await plan_of(client, room)
             await client.exports.archive(ref, request)
-        for pack in (app / layout.packs(room.host.id)).glob("*.pack"):
-            pack.write_bytes(pack.read_bytes()[:-1])
-        shutil.rmtree(app / layout.provider_state(room.host.id, "codex") / "sessions")
+        lose_the_conversation(app, room)
         async with running_daemon(daemon) as client:
             restored = await client.exports.restore(ref, RestoreRequest(id=new_id(), export=str(older.id)))
             assert "from the export" in restored.checkpoint
@@ -166,9 +171,7 @@ async def test_a_conversation_comes_back_from_the_export_alone(daemon: DaemonChi
             }
             with refused("export.not_usable"):
                 await client.exports.restore(ref, RestoreRequest(id=new_id(), export=str(older.id)))
-        for pack in (app / layout.packs(room.host.id)).glob("*.pack"):
-            pack.write_bytes(pack.read_bytes()[:-1])
-        shutil.rmtree(app / layout.provider_state(room.host.id, "codex") / "sessions")
+        lose_the_conversation(app, room)
         async with running_daemon(daemon) as client:
             restored = await client.exports.restore(ref, RestoreRequest(id=new_id()))
             assert "from the export" in restored.checkpoint

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from itertools import product
-from uuid import UUID
 
 import pytest
 
 from jamcore.domain.events import TurnOutcome
 from jamcore.domain.sessions import TURN, Turn, TurnState
 from jamcore.runtime.turns import STATE_OF_OUTCOME, kept_or_cut
+from jamcore.testing.doubles.turns import turns
 
 UNFINISHED = (TurnState.ACCEPTED, TurnState.RUNNING, TurnState.COMPLETED)
 REMEMBERED = (None, *TurnOutcome)
@@ -18,20 +17,7 @@ REMEMBERED = (None, *TurnOutcome)
 
 def turn(state: TurnState, provider_turn: str | None = "u1") -> Turn:
     """Return a turn in a state."""
-    return Turn(
-        id=UUID(int=1),
-        room_id=UUID(int=2),
-        session_id=UUID(int=3),
-        text="do it",
-        state=state,
-        provider_turn=provider_turn,
-        detail="",
-        checkpoint_id=None,
-        workspace_digest=None,
-        process_epoch=1,
-        accepted_at=datetime(2026, 1, 1, tzinfo=UTC),
-        ended_at=None,
-    )
+    return turns((state, provider_turn, "do it"))[0]
 
 
 @pytest.mark.guarantee("CONT-11")

@@ -13,33 +13,12 @@ from jamcore.domain.events import TurnOutcome
 from jamcore.domain.providers import ProviderTurn
 from jamcore.domain.sessions import Turn, TurnState
 from jamcore.runtime.proof import Lineage, came_with_turns, still_held, what_is_lost
+from jamcore.testing.doubles.turns import SESSION, turns
 
 pytestmark = [pytest.mark.unprivileged, pytest.mark.guarantee("CONT-1", "CONT-7")]
 
-SESSION = UUID(int=101)
 CAPTURED, COMPLETED, CUT, INTERRUPTED = (TurnState.CAPTURED, TurnState.COMPLETED, TurnState.CUT, TurnState.INTERRUPTED)
 FINISHED, BROKEN_OFF, REFUSED = TurnOutcome.COMPLETED, TurnOutcome.INTERRUPTED, TurnOutcome.FAILED
-
-
-def turns(*rows: tuple[TurnState, str | None, str]) -> tuple[Turn, ...]:
-    """Return a session's turns: state, the provider's id, text."""
-    return tuple(
-        Turn(
-            id=UUID(int=number),
-            room_id=UUID(int=100),
-            session_id=SESSION,
-            text=text,
-            state=state,
-            provider_turn=provider_turn,
-            detail="",
-            checkpoint_id=None,
-            workspace_digest=None,
-            process_epoch=1,
-            accepted_at=datetime(2026, 1, 1, tzinfo=UTC),
-            ended_at=None,
-        )
-        for number, (state, provider_turn, text) in enumerate(rows)
-    )
 
 
 def held(*entries: str | tuple[str, str] | tuple[str, TurnOutcome]) -> tuple[ProviderTurn, ...]:

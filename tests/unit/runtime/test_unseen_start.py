@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from hashlib import sha256
-from uuid import UUID
 
 import pytest
 
 from jamcore.domain.events import TurnOutcome
 from jamcore.domain.providers import ProviderTurn
-from jamcore.domain.sessions import Turn, TurnState
+from jamcore.domain.sessions import TurnState
 from jamcore.runtime.unseen import match_unseen
+from jamcore.testing.doubles.turns import turns
 
 pytestmark = [pytest.mark.unprivileged, pytest.mark.guarantee("CONT-11")]
 
@@ -22,27 +21,6 @@ CAPTURED, ACCEPTED, FAILED, CUT, INTERRUPTED = (
     TurnState.CUT,
     TurnState.INTERRUPTED,
 )
-
-
-def turns(*rows: tuple[TurnState, str | None, str]) -> tuple[Turn, ...]:
-    """Return a session's turns: state, the provider's id, text."""
-    return tuple(
-        Turn(
-            id=UUID(int=number),
-            room_id=UUID(int=100),
-            session_id=UUID(int=101),
-            text=text,
-            state=state,
-            provider_turn=provider_turn,
-            detail="",
-            checkpoint_id=None,
-            workspace_digest=None,
-            process_epoch=1,
-            accepted_at=datetime(2026, 1, 1, tzinfo=UTC),
-            ended_at=None,
-        )
-        for number, (state, provider_turn, text) in enumerate(rows)
-    )
 
 
 def remembered(*names: str, text: str | None = None) -> tuple[ProviderTurn, ...]:
