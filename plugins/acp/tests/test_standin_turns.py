@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import pytest
 
@@ -18,7 +20,7 @@ from jamcore.api import (
 )
 from jamcore.testing.provider_turns import run_turn
 from jamcore.testing.providers.bad_programs import LIMIT_S, collect
-from jamcore.testing.providers.standin import Bad
+from jamcore.testing.providers.standin import Bad, waits_for
 
 pytestmark = [pytest.mark.unprivileged]
 
@@ -87,13 +89,15 @@ async def test_an_agent_that_lost_a_session_in_a_turn_is_of_no_use_any_more(fake
     assert "does not know the session any more" in why
 
 
-async def test_an_agent_that_goes_on_by_itself_is_said_to_and_not_taken_for_the_answer(fake: Bad) -> None:
+async def test_an_agent_that_goes_on_by_itself_is_said_to_and_not_taken_for_the_answer(fake: Bad, tmp_path: Path) -> None:
     """What it says between two turns is in neither; the next one says that there was something."""
-    after = 'result({"stopReason": "end_turn"}); time.sleep(0.2); say("agent_message_chunk", "by myself"); continue'
+    ended = tmp_path / "ended"
+    after = f'result({{"stopReason": "end_turn"}})\n{waits_for(ended)}\nsay("agent_message_chunk", "by myself")\ncontinue'
     async with fake(running=after) as runtime:
         assert isinstance(runtime, AcpRuntime)
         await runtime.open_thread(QUIET)
         first = await run_turn(runtime, "s", "hello")
+        ended.touch()
         with anyio.fail_after(LIMIT_S):
             while not runtime._sessions["s"].stray:  # noqa: ASYNC110 - nobody else is told
                 await anyio.sleep(0.01)
