@@ -92,8 +92,9 @@ async def test_an_agent_that_lost_a_session_in_a_turn_is_of_no_use_any_more(fake
 async def test_an_agent_that_goes_on_by_itself_is_said_to_and_not_taken_for_the_answer(fake: Bad, tmp_path: Path) -> None:
     """What it says between two turns is in neither; the next one says that there was something."""
     ended = tmp_path / "ended"
-    once = f"import os\nif os.path.exists({str(ended)!r}): continue"  # the second turn is an ordinary one
-    after = f'result({{"stopReason": "end_turn"}})\n{once}\n{waits_for(ended)}\nsay("agent_message_chunk", "by myself")\ncontinue'
+    second_turn = f"import os\nagain = os.path.exists({str(ended)!r})"  # read before the answer: after it the file may be there
+    by_itself = f'if again: continue\n{waits_for(ended)}\nsay("agent_message_chunk", "by myself")\ncontinue'
+    after = f'{second_turn}\nresult({{"stopReason": "end_turn"}})\n{by_itself}'
     async with fake(running=after) as runtime:
         assert isinstance(runtime, AcpRuntime)
         await runtime.open_thread(QUIET)
