@@ -231,3 +231,5 @@ class ExecRefusedError(RefusalError):
     sandbox: str
     program: str
     reason: str
+    provider: str = ""
+    """Whose sandbox it is; an engine does not know that, and who asked it does."""

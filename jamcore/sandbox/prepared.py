@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from jamcore.domain.errors import FaultError
 from jamcore.domain.plan import ModelEndpoint, Plan
 from jamcore.domain.records import Record
-from jamcore.domain.sandboxes import ExecSpec
+from jamcore.domain.sandboxes import ExecRefusedError, ExecSpec
 from jamcore.engines.port import Engine
 from jamcore.sandbox.commands import run_command
 from jamcore.sandbox.ensure import Ensured, Renewal
@@ -147,17 +148,27 @@ class PreparedExec:
             SandboxGoneError: The sandbox is not running.
             ExecRefusedError: The program could not be started.
         """
-        return await self._engine.exec(self._plan.name, self._spec(argv, cwd, environment))
+        with self._refused_by_name():
+            return await self._engine.exec(self._plan.name, self._spec(argv, cwd, environment))
 
     async def run(self, argv: tuple[str, ...], *, cwd: str, timeout_s: float, limit: int = 65_536) -> tuple[int | None, bytes]:
         """Run a short command to its end; return its code (``None``: a signal or the time limit) and its standard output."""
         spec = self._spec(argv, cwd, ())
-        result = await run_command(self._engine, self._plan.name, spec, timeout_s=timeout_s, limit=limit)
+        with self._refused_by_name():
+            result = await run_command(self._engine, self._plan.name, spec, timeout_s=timeout_s, limit=limit)
         return result.code, result.output
 
     def shut(self) -> None:
         """Close the way to the endpoint; done before the sandbox is parked."""
         self._gate.close()
+
+    @contextmanager
+    def _refused_by_name(self) -> Iterator[None]:
+        """Say whose program it is that could not be started: what to do about it is said by the provider's name."""
+        try:
+            yield
+        except ExecRefusedError as refused:
+            raise replace(refused, provider=self._plan.provider) from refused
 
     def _spec(self, argv: tuple[str, ...], cwd: str, environment: tuple[tuple[str, str], ...]) -> ExecSpec:
         checked = guest_environment(self._view.environment(self._plan.environment), self._environment, environment)

@@ -156,7 +156,7 @@ def test_a_program_that_is_broken_or_gone(person: Newcomer, tmp_path: Path) -> N
     assert gap in person.jam("doctor").out
     told = person.jam("room", "new", "mine", "--name", "one", "--endpoint", "http://127.0.0.1:9")
     assert "(engine.exec_refused)" in told.err
-    assert "`jam provider install PROVIDER`" in told.err
+    assert "`jam provider install mine`" in told.err
     assert "mine 1.0: installed\n" in person.jam(*words).out
     assert "mine 1.0: was installed already\n" in person.jam(*words).out
     shutil.rmtree(person.app / "toolchains/mine")

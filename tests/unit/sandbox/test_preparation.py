@@ -6,19 +6,21 @@ import os
 import socket
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from jamcore.cli.hints import hint_of
 from jamcore.domain import layout
 from jamcore.domain.cells import Ability, EngineLacksAbilityError
 from jamcore.domain.errors import FaultError, InvalidInputError
 from jamcore.domain.ownership import OwnershipMismatchError
 from jamcore.domain.plan import ModelEndpoint, Plan
 from jamcore.domain.providers import Preparation, PreparedFile
-from jamcore.domain.sandboxes import EngineFailedError, Presence, SandboxGoneError
+from jamcore.domain.sandboxes import EngineFailedError, ExecRefusedError, Presence, SandboxGoneError
 from jamcore.sandbox.ensure import Ensured
 from jamcore.sandbox.environment import EnvironmentRefusedError
 from jamcore.sandbox.ownership import Ownership
@@ -361,6 +363,17 @@ async def test_the_launcher_runs_bounded_commands_and_long_ones(world: World, pl
     await world.engine.stop(plan.name)
     with pytest.raises(SandboxGoneError):
         await prepared.run(("/bin/true",), cwd="/", timeout_s=1)
+
+
+@pytest.mark.parametrize("way", ["start", "run"])
+async def test_a_program_that_cannot_be_started_is_refused_with_its_provider(world: World, plan: Plan, way: str) -> None:
+    """What to do about it names the provider, whom the engine does not know."""
+    prepared = await preparer(world).prepare(request(plan), route=route_of(plan))
+    world.engine.fail("exec", ExecRefusedError(sandbox=plan.name, program="/tools/program", reason="Exec format error"))
+    asked = prepared.start if way == "start" else partial(prepared.run, timeout_s=20)
+    with pytest.raises(ExecRefusedError) as refused:
+        await asked(("/tools/program",), cwd="/")
+    assert f"`jam provider install {plan.provider}`" in hint_of(refused.value)
 
 
 async def test_an_engine_failure_inside_a_step_keeps_its_type(world: World, plan: Plan) -> None:
