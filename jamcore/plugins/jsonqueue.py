@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import anyio
 
@@ -17,7 +18,7 @@ class NotificationQueue:
     """A queue of one writer and one reader, bounded by count and by bytes. What was put in before ``close`` is still taken out."""
 
     def __init__(self) -> None:
-        self._items: deque[Notification] = deque()
+        self._items: deque[Notification | Callable[[], None]] = deque()
         self._bytes = 0
         self._closed = False
         self._filled, self._taken = anyio.Event(), anyio.Event()
@@ -31,6 +32,12 @@ class NotificationQueue:
             await self._taken.wait()
         self._items.append(item)
         self._bytes += item.size
+        self._put += 1
+        self._filled.set()
+
+    def mark(self, reached: Callable[[], None]) -> None:
+        """Call ``reached`` once the reader is done with what was put in before now, and before it takes what is put in after."""
+        self._items.append(reached)
         self._put += 1
         self._filled.set()
 
@@ -56,14 +63,18 @@ class NotificationQueue:
         return self
 
     async def __anext__(self) -> Notification:
-        self._handled = self._put - len(self._items)  # who asks for the next is done with the one before
-        self._progress.set()
-        while not self._items:
-            if self._closed:
-                raise StopAsyncIteration
-            self._filled = anyio.Event()
-            await self._filled.wait()
-        item = self._items.popleft()
+        while True:
+            self._handled = self._put - len(self._items)  # who asks for the next is done with the one before
+            self._progress.set()
+            while not self._items:
+                if self._closed:
+                    raise StopAsyncIteration
+                self._filled = anyio.Event()
+                await self._filled.wait()
+            item = self._items.popleft()
+            if isinstance(item, Notification):
+                break
+            item()
         self._bytes -= item.size
         self._taken.set()
         return item

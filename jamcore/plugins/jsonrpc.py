@@ -183,8 +183,22 @@ class LineClient:
         await self._group.__aexit__(None, None, None)
         return None
 
-    async def request(self, method: str, params: Params | None = None, *, timeout_s: float = PROVIDER_REQUEST_S) -> Any:  # noqa: ANN401 - JSON
+    async def request(
+        self,
+        method: str,
+        params: Params | None = None,
+        *,
+        timeout_s: float = PROVIDER_REQUEST_S,
+        answered: Callable[[], None] | None = None,
+    ) -> Any:  # noqa: ANN401 - JSON
         """Ask the peer and return its result. May be cancelled at any moment; a late answer is then dropped.
+
+        Args:
+            method: What is asked.
+            params: With what.
+            timeout_s: How long an answer is waited for.
+            answered: Called at the answer's place among the notifications: those before it have been handled, and none after it. It may be
+                called after this returned, but not after :meth:`caught_up` then did; not at all where the connection ends first.
 
         Raises:
             RemoteError: The peer answered with an error.
@@ -193,7 +207,7 @@ class LineClient:
         """
         self._raise_if_ended()
         self._last_id += 1
-        id_, waiter = self._last_id, _Waiter()
+        id_, waiter = self._last_id, _Waiter(answered)
         self._waiting[id_] = waiter
         try:
             with anyio.move_on_after(timeout_s):
@@ -283,6 +297,8 @@ class LineClient:
         if isinstance(message, Answer):
             waiter = self._waiting.pop(message.id, None)
             if waiter is not None:
+                if waiter.answered is not None:
+                    self._queue.mark(waiter.answered)
                 waiter.settle(message.result, message.error)
             elif message.id in self._unwanted:
                 self._unwanted.remove(message.id)
@@ -383,9 +399,10 @@ class LineClient:
 class _Waiter:
     """One request that waits for its answer."""
 
-    __slots__ = ("done", "error", "result")
+    __slots__ = ("answered", "done", "error", "result")
 
-    def __init__(self) -> None:
+    def __init__(self, answered: Callable[[], None] | None) -> None:
+        self.answered = answered
         self.done = anyio.Event()
         self.result: Any = None
         self.error: JamError | None = None

@@ -9,6 +9,7 @@ import pytest
 
 from jam_acp.runtime import AcpRuntime
 from jamcore.api import (
+    Message,
     Notice,
     ProviderEvent,
     ProviderGoneError,
@@ -106,5 +107,22 @@ async def test_an_agent_that_goes_on_by_itself_is_said_to_and_not_taken_for_the_
         second = await run_turn(runtime, "s", "hello")
     assert not [event for event in first if isinstance(event, Notice)]
     assert [event.text for event in second if isinstance(event, TextDelta)] == ["kept"]
+    [notice] = [event for event in second if isinstance(event, Notice)]
+    assert "went on by itself" in notice.text
+
+
+async def test_what_follows_the_end_mark_at_once_is_no_last_word_of_the_turn(fake: Bad) -> None:
+    """An agent that goes on in the same breath: its answer is the end, though nobody has had the time to take note of it."""
+    more = '{"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "and more"}}}'
+    in_one_breath = (
+        'answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"stopReason": "end_turn"}}\n'
+        f'more = {{"jsonrpc": "2.0", "method": "session/update", "params": {more}}}\n'
+        'send(json.dumps(answer).encode() + b"\\n" + json.dumps(more).encode() + b"\\n")\ncontinue'
+    )
+    async with fake(running=in_one_breath) as runtime:
+        await runtime.open_thread(QUIET)
+        first = await run_turn(runtime, "s", "hello")
+        second = await run_turn(runtime, "s", "hello")
+    assert [event.text for event in first if isinstance(event, TextDelta | Message)] == ["kept", "kept"]
     [notice] = [event for event in second if isinstance(event, Notice)]
     assert "went on by itself" in notice.text

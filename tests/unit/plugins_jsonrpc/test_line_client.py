@@ -271,6 +271,26 @@ async def test_catching_up_puts_an_answer_after_the_notifications_before_it(make
     assert seen == [10, 10]
 
 
+async def test_an_answer_has_its_place_among_the_notifications(make_wire: MakeWire) -> None:
+    """Who asks for it hears of the answer behind what was told before it, and ahead of what was told in the same breath."""
+    order: list[str] = []
+    wire = make_wire()
+
+    async def told(method: str, params: dict[str, Any]) -> None:
+        del params
+        order.append(method)
+
+    wire.client._notified = told
+    with anyio.fail_after(LIMIT_S):
+        async with wire.client, anyio.create_task_group() as tasks:
+            tasks.start_soon(wire.peer.says, {"method": "before"}, {"id": 1, "result": True}, {"method": "after"})
+            assert await wire.client.request("do", answered=lambda: order.append("answer")) is True
+            await wire.client.caught_up()
+            while "after" not in order:
+                await anyio.lowlevel.checkpoint()
+    assert order == ["before", "answer", "after"]
+
+
 async def test_catching_up_ends_with_the_connection(make_wire: MakeWire) -> None:
     """Nobody waits for a subscriber that takes nothing more."""
     wire = make_wire()

@@ -193,7 +193,7 @@ class AcpRuntime(ProgramRuntime):
         try:
             if self._profile.kept_at_once and client.error is None:
                 await turn.start()
-            answer = await client.request("session/prompt", prompt, timeout_s=math.inf)
+            answer = await client.request("session/prompt", prompt, timeout_s=math.inf, answered=turn.answered)
             await client.caught_up()
             await self._say(turn, (*session.updates.finish(), *_usage(answer)))
             await turn.start()
@@ -308,7 +308,7 @@ class AcpRuntime(ProgramRuntime):
         session = self._sessions.get(identity)
         if session is None or session.agent is not agent:
             return
-        if session.turn is None or session.turn.over.is_set():
+        if session.turn is None or session.turn.ended:
             session.stray = session.stray or (session.ran and update.get("sessionUpdate") in SPOKEN)
             return
         if update.get("sessionUpdate") in SPOKEN:
@@ -339,7 +339,7 @@ class AcpRuntime(ProgramRuntime):
     async def _permission(self, session: Session | None, agent: Agent, params: Mapping[str, Any]) -> object:
         about, options = params.get("toolCall"), params.get("options")
         turn = session.turn if session is not None and session.agent is agent else None
-        if session is None or turn is None or turn.over.is_set() or turn.stopping.is_set() or not isinstance(about, Mapping):
+        if session is None or turn is None or turn.ended or turn.stopping.is_set() or not isinstance(about, Mapping):
             return CANCELLED
         call = session.updates.call(about)
         await turn.start()

@@ -14,6 +14,16 @@ class Turn(TurnStream):
         super().__init__(provider_turn)
         self.stopping = anyio.Event()
         """Set once somebody wants the turn to end: nothing is waited for any more."""
+        self._answered = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the agent gave its answer, which is the end mark, or is gone: what it tells from then on belongs to no turn."""
+        return self._answered or self.over.is_set()
+
+    def answered(self) -> None:
+        """Note the answer, once everything was taken that the agent told before it."""
+        self._answered = True
 
     async def take(self, event: ProviderEvent) -> None:
         """Pass an event on. A notice may come before the start, and waits for it."""
