@@ -82,7 +82,7 @@ class Settings(BaseSettings):
         description="Provider, engine and policy plugins that are never imported, by name, separated by commas, besides those that"
         " `jam plugin block` keeps a list of.",
     )
-    providers: Annotated[dict[str, dict[str, object]], NoDecode] = Field(
+    providers: Annotated[dict[str, object], NoDecode] = Field(
         {},
         description="More providers, each a table [providers.NAME] whose key `family` names the kind of provider that it is: the installed"
         " distribution of that family knows the other keys.",
@@ -292,11 +292,15 @@ def _longer(value: float, info: ValidationInfo, than: str) -> float:
     return value
 
 
+def _family_of(table: object) -> object:
+    return table.get("family", "no family") if isinstance(table, Mapping) else "no table"
+
+
 def _shown(value: object) -> str | float | None:
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     if isinstance(value, dict):
-        return ", ".join(f"{name} ({table.get('family', 'no family')})" for name, table in value.items())
+        return ", ".join(f"{name} ({_family_of(table)})" for name, table in value.items())
     if isinstance(value, str):
         return _SECRET_OPTION.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", value))
     return value if value is None or isinstance(value, float) else str(value)

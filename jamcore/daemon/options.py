@@ -26,7 +26,7 @@ class DaemonOptions:
     engine: str | None = None
     resources: Resources = field(default_factory=Resources)
     blocked_plugins: frozenset[str] = frozenset()
-    providers: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    providers: Mapping[str, object] = field(default_factory=dict)
     sandboxing: bool = True
     engine_host: str | None = None
     storage_volume: str | None = None

@@ -38,13 +38,15 @@ class ProviderFamily(Protocol):
 
 
 async def provider_of(
-    name: str, table: Table, families: Mapping[str, tuple[Found, ...]], *, limit_s: float
+    name: str, table: object, families: Mapping[str, tuple[Found, ...]], *, limit_s: float
 ) -> tuple[PluginReport, object]:
-    """Make a provider's plugin object from its table; raises for no fault of the table or of the family.
+    """Make a provider's plugin object from its table; raises for no fault of the table or of the family, nor where it is no table.
 
     Returns:
         Whose it is with what is wrong, if anything is, and the object, which is ``None`` then.
     """
+    if not isinstance(table, Mapping):
+        return _report(name, None, f"providers.{name}: it is no table"), None
     family = table.get(FAMILY)
     if not isinstance(family, str):
         return _report(name, None, f"providers.{name}.{FAMILY}: it is missing, or is no text"), None
@@ -64,11 +66,10 @@ async def provider_of(
     return _report(name, found), made
 
 
-def taken(name: str, table: Table) -> PluginReport:
+def taken(name: str, table: object) -> PluginReport:
     """Return the report for a table whose name an installed distribution has."""
-    return _report(
-        name, None, f"the name {name!r} is that of an installed plugin, and the family {table.get(FAMILY)!r} cannot take it"
-    )
+    whose = f"the family {table.get(FAMILY)!r}" if isinstance(table, Mapping) else "what is no table"
+    return _report(name, None, f"the name {name!r} is that of an installed plugin, and {whose} cannot take it")
 
 
 def blocked(block: Block) -> PluginReport:

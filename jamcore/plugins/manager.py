@@ -16,7 +16,7 @@ from jamcore.domain.limits import HOOK_ASYNC_S, HOOK_S, PLUGIN_IMPORT_S
 from jamcore.domain.plugins import NO_BLOCKS, Block, PluginKind, PluginReport, import_problem
 from jamcore.domain.providers import ProviderDescription
 from jamcore.plugins import families
-from jamcore.plugins.families import FAMILIES, Table
+from jamcore.plugins.families import FAMILIES
 from jamcore.plugins.hookspecs import ProviderSpecs
 from jamcore.plugins.provider import ProviderHooks
 from jamcore.plugins.validation import Form, behavioural_violations, form_of, new_manager
@@ -27,7 +27,7 @@ PROVIDERS = "jam.providers"
 """Entry point group of provider plugins: a class, constructed without arguments once per daemon."""
 POLICIES = "jam.policies"
 """Entry point group of policies: classes whose hooks only wrap those of every provider."""
-NO_TABLES: Mapping[str, Table] = MappingProxyType({})
+NO_TABLES: Mapping[str, object] = MappingProxyType({})
 
 
 class ProviderManager:
@@ -66,14 +66,15 @@ class ProviderManager:
         *,
         blocked: Mapping[str, Block] = NO_BLOCKS,
         found: Iterable[metadata.EntryPoint] | None = None,
-        tables: Mapping[str, Table] = NO_TABLES,
+        tables: Mapping[str, object] = NO_TABLES,
     ) -> None:
         """Load every installed policy and provider, and those that are configured; what is wrong with one disables it and is reported.
 
         Args:
             blocked: Names that are reported and never imported.
             found: Entry points to use instead of the installed ones.
-            tables: Providers by configuration (:mod:`jamcore.plugins.families`), by their names. None can take an installed one's name.
+            tables: Providers by configuration (:mod:`jamcore.plugins.families`), by their names. None can take an installed one's name,
+                and what is no table is reported as a bad one is.
         """
         entries = list(installed((PROVIDERS, POLICIES, FAMILIES)) if found is None else found)
         groups = {group: by_name(entry for entry in entries if entry.group == group) for group in (POLICIES, PROVIDERS)}

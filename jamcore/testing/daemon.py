@@ -29,7 +29,6 @@ from jamcore.domain.events import RoomEvent
 from jamcore.domain.plan import TOOLS_ROOT
 from jamcore.domain.providers import ToolchainSpec
 from jamcore.domain.requests import Health
-from jamcore.plugins.families import Table
 from jamcore.plugins.manager import NO_TABLES, ProviderManager
 from jamcore.sandbox.toolchain import COMPLETE, CompletionRecord
 from jamcore.system.files import Files
@@ -335,7 +334,7 @@ def _number_inside(pid: int) -> int:
 # ------------------------------------------------------------------------------------------------------------ toolchain
 
 
-async def place_toolchain(app: Path, provider: str, *, tables: Mapping[str, Table] = NO_TABLES) -> None:
+async def place_toolchain(app: Path, provider: str, *, tables: Mapping[str, object] = NO_TABLES) -> None:
     """Put the pinned program of a provider where the daemon would install it, without a download for each test.
 
     Args:
@@ -351,7 +350,7 @@ async def place_toolchain(app: Path, provider: str, *, tables: Mapping[str, Tabl
     await to_thread.run_sync(_link, app, provider, spec, source)
 
 
-def probe_provider(provider: str, tables: Mapping[str, Table] = NO_TABLES) -> str | None:
+def probe_provider(provider: str, tables: Mapping[str, object] = NO_TABLES) -> str | None:
     """Answer a need: ``None`` when the plugin is installed, or of a table, and its pinned program can be had, else why not."""
     try:
         installed_toolchain(anyio.run(_pinned, provider, tables))
@@ -360,7 +359,7 @@ def probe_provider(provider: str, tables: Mapping[str, Table] = NO_TABLES) -> st
     return None
 
 
-async def _pinned(provider: str, tables: Mapping[str, Table] = NO_TABLES) -> ToolchainSpec:
+async def _pinned(provider: str, tables: Mapping[str, object] = NO_TABLES) -> ToolchainSpec:
     manager = ProviderManager()
     await manager.load(tables=tables)
     if provider not in manager.names():

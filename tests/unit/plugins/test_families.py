@@ -88,6 +88,8 @@ async def test_a_table_is_a_provider_of_its_name(found: list[metadata.EntryPoint
         ({"family": "unknown"}, "no installed distribution brings the family 'unknown'"),
         ({"family": 7}, "providers.bad.family: it is missing, or is no text"),
         ({"argv": ["x"]}, "providers.bad.family: it is missing, or is no text"),
+        (7, "providers.bad: it is no table"),
+        (("family", "made"), "providers.bad: it is no table"),
         ({**GOOD, "other_name": "else"}, "describes itself as 'else' but is installed as 'bad'"),
         ({**GOOD, "exits": True}, "SystemExit: 3"),
         ({**GOOD, "family": "liar"}, "calls itself 'another' but is installed as 'liar'"),
@@ -98,15 +100,15 @@ async def test_a_table_is_a_provider_of_its_name(found: list[metadata.EntryPoint
         "an unknown family",
         "no text",
         "no family",
+        "no table",
+        "a list",
         "another name",
         "an exit",
         "a liar",
         "a family that is not there",
     ],
 )
-async def test_a_bad_table_disables_its_own_provider(
-    found: list[metadata.EntryPoint], table: dict[str, object], words: str
-) -> None:
+async def test_a_bad_table_disables_its_own_provider(found: list[metadata.EntryPoint], table: object, words: str) -> None:
     """The report says what is wrong, with the key where one is to blame, and where to correct it; all others are loaded."""
     manager = ProviderManager()
     await manager.load(found=found, tables={"bad": table, "fine": GOOD})
@@ -128,10 +130,13 @@ async def test_a_table_of_a_bad_name_disables_its_own_provider(found: list[metad
 
 
 @pytest.mark.parametrize("blocked", [NO_BLOCKS, blocked_by_setting({"installed"})], ids=["loaded", "blocked"])
-async def test_an_installed_name_cannot_be_taken(found: list[metadata.EntryPoint], blocked: Mapping[str, Block]) -> None:
+@pytest.mark.parametrize("table", [GOOD, 7], ids=["a table", "no table"])
+async def test_an_installed_name_cannot_be_taken(
+    found: list[metadata.EntryPoint], blocked: Mapping[str, Block], table: object
+) -> None:
     """Not even one that is blocked: whoever asks for it by name means the distribution's."""
     manager = ProviderManager()
-    await manager.load(found=found, tables={"installed": GOOD}, blocked=blocked)
+    await manager.load(found=found, tables={"installed": table}, blocked=blocked)
     last = manager.reports()[-1]
     assert last.configured
     assert last.state == ("blocked" if blocked else "broken")
