@@ -14,7 +14,7 @@ from jamcore.cli.words import SHORT_ID, shortened
 from jamcore.control.client import JamClient
 from jamcore.domain.approvals import Approval, ApprovalAnswer, ApprovalRule, ApprovalState, DecisionRequest, RuleScope
 from jamcore.domain.errors import JamError
-from jamcore.domain.events import ApprovalDecided, ApprovalRequested, RoomEvent
+from jamcore.domain.events import ApprovalDecided, ApprovalRequested, RoomEvent, TurnEnded
 
 KEYS: Mapping[str, tuple[ApprovalAnswer, RuleScope | None]] = MappingProxyType(
     {
@@ -87,8 +87,16 @@ def show_rules(output: Output, rules: Iterable[ApprovalRule]) -> None:
     )
 
 
+_GONE = "The question that was asked here is gone, so nothing was answered and nothing was sent."
+
+
 class Asking:
-    """The questions of one room that wait for the person at this terminal, oldest first."""
+    """The questions of one room that wait for the person at this terminal, oldest first.
+
+    A word that answers may have been begun while a question was open that is gone when the line comes, and nobody can tell. So the first
+    such word after a question went without this person is neither an answer to the next question nor a message; and after this person's
+    own answer none is a message while that turn runs, for it may be the same key twice. Typed once more it is taken as it stands.
+    """
 
     def __init__(self, session: Session, client: JamClient, ref: str, *, watch: bool) -> None:
         """Take the room.
@@ -106,6 +114,11 @@ class Asking:
         self._past = 0
         self._waiting: dict[UUID, bool] = {}
         self._prompted: UUID | None = None
+        self._answered_here: set[UUID] = set()
+        self._late = False
+        """Whether the next word that answers may be about a question that somebody else, its deadline or its turn's end decided."""
+        self._twice = False
+        """Whether one may be a repetition of this person's own answer."""
 
     async def begin(self, last_seq: int, history: int) -> int:
         """Learn what waits already, to be asked once the history has been shown; return after which event that begins."""
@@ -123,34 +136,55 @@ class Asking:
         payload = event.payload
         if not self.prompts or event.seq < self._past:
             return
+        if isinstance(payload, TurnEnded):
+            self._twice = False
         if event.seq > self._past and isinstance(payload, ApprovalRequested) and payload.request:
             self._waiting[UUID(payload.request)] = payload.subject != "other"
         elif isinstance(payload, ApprovalDecided):
             self._waiting.pop(payload.approval, None)
+            self._late = self._late or (payload.approval == self._prompted and payload.approval not in self._answered_here)
         elif event.seq != self._past:
             return
         self._prompt()
 
     async def answered(self, line: str) -> bool:
-        """Answer the question that is prompted for, when a line is an answer; say whether it was."""
+        """Answer the question that is prompted for, when a line is an answer, or say that it is gone; whether either was done."""
         chosen = KEYS.get(line.strip().casefold())
         asked = self._prompted
-        if chosen is None or asked is None:
+        late = self._late or (asked is None and self._twice)
+        self._late = self._twice = False
+        if chosen is None:
+            return False
+        if late:
+            self._say_gone(line.strip())
+            return True
+        if asked is None:
             return False
         answer, always = chosen
-        self._prompted = None
+        self._prompted, self._twice = None, True
+        self._answered_here.add(asked)
         try:
             await self._client.approvals.decide(
                 str(asked), DecisionRequest(id=self._session.ids.uuid(), decision=answer, always=always)
             )
         except JamError as error:
+            self._answered_here.discard(asked)
             self._session.output.problem(error)
             self._prompt()  # if it still waits: what refused the answer may have been a rule that makes no sense
         return True
 
+    def _say_gone(self, typed: str) -> None:
+        """Say why an answer was not taken, and what it would be if it were typed again."""
+        if self._prompted is None:
+            self._session.output.note(f"{_GONE} To say {typed} to the agent, type it again.", "yellow")
+            return
+        self._session.output.note(f"{_GONE} Another one waits:", "yellow")
+        self._prompted = None
+        self._prompt()
+
     def _prompt(self) -> None:
         """Ask about the oldest that waits, once."""
-        oldest = next(iter(self._waiting), None)
+        oldest = next((one for one in self._waiting if one not in self._answered_here), None)
         if oldest is not None and oldest != self._prompted:
             always = ", a: always in this room" if self._waiting[oldest] else ""
             self._session.output.note(f"  allow? y: this once, n: no{always}   ({str(oldest)[-12:]})", "bold yellow")

@@ -11,15 +11,19 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 import pytest
 
+from jamcore.cli.approvals import Asking
 from jamcore.cli.events import EventView
 from jamcore.cli.exits import Exit
 from jamcore.cli.output import Output
-from jamcore.domain.events import ApprovalRequested, RoomEvent
+from jamcore.domain.approvals import ApprovalAnswer, ApprovalState, DecidedBy, DecisionRequest
+from jamcore.domain.events import ApprovalDecided, ApprovalRequested, RoomEvent, RoomPayload, TurnEnded, TurnOutcome
+from jamcore.system.ids import SystemIds
 
 if TYPE_CHECKING:
     from jamcore.testing.jam_program import Terminal
@@ -129,22 +133,26 @@ def test_attach_asks_on_the_spot(jam: Jam, room: str, terminal: Callable[..., Te
 
 
 def test_attach_asks_what_waited_already(jam: Jam, room: str, terminal: Callable[..., Terminal]) -> None:
-    """Also when the question is older than the history that is shown; a letter without a question is a message."""
+    """Also when the question is older than the history that is shown; a letter where nothing was asked is a message."""
     approval = asked(jam, room)
     attached = terminal("attach", room, "--history", "0")
     attached.expect(f"a: always in this room   ({approval[-12:]})")
     attached.press("n\n")
     attached.expect("denied (by a person)")
+    attached.press("/quit\n")
+    assert attached.end() == Exit.OK
+    attached = terminal("attach", room, "--history", "0")
+    attached.expect("/quit")
     attached.press("y\n")
     attached.expect("echo: y")
     attached.press("/quit\n")
     assert attached.end() == Exit.OK
 
 
-def test_a_question_that_somebody_else_answered_is_prompted_for_no_more(
+def test_an_answer_to_a_question_that_somebody_else_answered_is_no_message(
     jam: Jam, room: str, terminal: Callable[..., Terminal]
 ) -> None:
-    """The prompt is gone with the question: what is typed then goes to the agent."""
+    """The prompt is gone with the question: an answer that comes late is neither given nor sent, unless the person means it so."""
     attached = terminal("attach", room)
     attached.expect("/quit")
     attached.press("ask\n")
@@ -152,9 +160,91 @@ def test_a_question_that_somebody_else_answered_is_prompted_for_no_more(
     assert jam("approvals", "decide", waits(jam, room), "deny").status == Exit.OK
     attached.expect("denied (by a person)")
     attached.press("n\n")
+    attached.expect("The question that was asked here is gone, so nothing was answered and nothing was sent.")
+    attached.press("n\n")
     attached.expect("echo: n")
     attached.press("/quit\n")
     assert attached.end() == Exit.OK
+
+
+class Room:
+    """The questions of a room at a terminal, without a terminal: what is typed and told, and what became of it."""
+
+    def __init__(self) -> None:
+        self.printed = io.StringIO()
+        self.given: list[tuple[UUID, ApprovalAnswer]] = []
+        session = SimpleNamespace(output=Output(json=False, out=io.StringIO(), err=self.printed), ids=SystemIds())
+        client = SimpleNamespace(approvals=SimpleNamespace(decide=self._decide))
+        self.asking = Asking(cast("Any", session), cast("Any", client), "r", watch=False)
+        self.asking.prompts = True
+        self._seq = 0
+
+    async def _decide(self, approval: str, request: DecisionRequest) -> None:
+        self.given.append((UUID(approval), request.decision))
+
+    def tell(self, payload: RoomPayload) -> None:
+        """Tell an event."""
+        self._seq += 1
+        at = datetime(2026, 1, 2, tzinfo=UTC)
+        self.asking.heard(RoomEvent(room_id=UUID(int=9), seq=self._seq, at=at, turn_id=None, payload=payload))
+
+    def asks(self, number: int) -> None:
+        """Have the agent ask."""
+        self.tell(ApprovalRequested(item=f"i{number}", subject="command", detail="ls", request=str(UUID(int=number))))
+
+    def decided(self, number: int, by: DecidedBy = DecidedBy.PERSON) -> None:
+        """Tell that a question was decided."""
+        self.tell(ApprovalDecided(approval=UUID(int=number), state=ApprovalState.DENIED, decided_by=by))
+
+    async def type(self, *lines: str) -> list[bool]:
+        """Type lines and return for each whether it was kept from the agent."""
+        return [await self.asking.answered(line) for line in lines]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("by", [DecidedBy.PERSON, DecidedBy.DEADLINE, DecidedBy.TURN_ENDED])
+async def test_a_late_answer_is_no_message_and_is_said(by: DecidedBy) -> None:
+    """Whoever or whatever decided; typed again it is meant for the agent, and after any other line nothing is late."""
+    for second in ("y", "go on"):
+        room = Room()
+        room.asks(1)
+        room.decided(1, by)
+        if by is DecidedBy.TURN_ENDED:
+            room.tell(TurnEnded(outcome=TurnOutcome.COMPLETED))
+        assert await room.type("y" if second == "y" else second, "y") == [second == "y", False]
+        assert ("is gone" in room.printed.getvalue()) is (second == "y")
+        assert room.given == []
+
+
+@pytest.mark.anyio
+async def test_an_answer_that_was_begun_for_one_question_is_not_given_to_the_next() -> None:
+    """Its prompt came between the key and the line; it is shown again, and answered by what is typed then."""
+    room = Room()
+    room.asks(1)
+    room.asks(2)
+    room.decided(1, DecidedBy.DEADLINE)
+    assert await room.type("y") == [True]
+    assert room.given == []
+    assert room.printed.getvalue().count(f"({str(UUID(int=2))[-12:]})") == 2
+    assert await room.type("n") == [True]
+    assert room.given == [(UUID(int=2), ApprovalAnswer.DENY)]
+
+
+@pytest.mark.anyio
+async def test_an_answer_that_is_typed_twice_is_no_message_while_its_turn_runs() -> None:
+    """After the turn a letter may answer what the agent says at its end; a question that is asked in it takes its own answer."""
+    room = Room()
+    room.asks(1)
+    assert await room.type("y", "y") == [True, True]
+    assert room.given == [(UUID(int=1), ApprovalAnswer.ALLOW)]
+    assert "is gone" in room.printed.getvalue()
+    room.decided(1)
+    room.asks(2)
+    assert await room.type("y") == [True]
+    room.decided(2)
+    room.tell(TurnEnded(outcome=TurnOutcome.COMPLETED))
+    assert await room.type("y") == [False]
+    assert [approval.int for approval, _ in room.given] == [1, 2]
 
 
 @pytest.mark.guarantee("SEC-3")
