@@ -45,6 +45,7 @@ class Resolver:
 
         Raises:
             ApprovalsNotOfferedError: The agent is to ask, and cannot.
+            PolicyNotLoadedError: What is mandatory for every room could not be.
             UnknownProviderError, NoSuchCellError, EngineLacksAbilityError: The combination (CAP-4).
             EngineUnavailableError: No engine, or not the named one.
             LimitNotHeldError: A limit that the engine cannot hold here.
@@ -53,6 +54,7 @@ class Resolver:
         """
         require_room_name(request.name)
         hooks = self.plugins.provider(request.provider)
+        self.plugins.require_policies()
         chosen = await self.engines.choose(request.engine)
         engine = EngineFacts.of(chosen)
         table = self.plugins.table()

@@ -171,7 +171,7 @@ class PluginReport:
     @property
     def title(self) -> str:
         """The name, with the kind where it is no provider's."""
-        return self.name if self.kind is not PluginKind.ENGINE else f"{self.name} ({self.kind})"
+        return self.name if self.kind is PluginKind.PROVIDER else f"{self.name} ({self.kind})"
 
     def problems(self) -> tuple[str, ...]:
         """Return why it is not loaded."""
@@ -183,6 +183,11 @@ class PluginReport:
         """Return what a person can do about it; empty where there is nothing to do."""
         if self.block is not None:
             return f"To undo it: {self.block.unblock}; it counts from the daemon's next start on."
+        if self.kind is PluginKind.POLICY and self.state != "loaded":
+            return (
+                f"Until then no room starts. Mend or uninstall the distribution {self.distribution}, or say that rooms go on without it:"
+                f" `jam plugin block {self.name}`; then `jam daemon restart`."
+            )
         if self.state == "incompatible":
             return f"Install a version of {self.distribution} that is built for this Jam, or upgrade Jam."
         if self.state == "loaded":
@@ -252,6 +257,37 @@ class PluginIncompatibleError(UnknownProviderError):
         "Install a version of the plugin that is built for this Jam, or upgrade Jam; `jam plugin ls` names both versions."
     )
 
+    problem: str
+
+
+@dataclass(eq=False)
+class PolicyNotLoadedError(RefusalError):
+    """An installed policy was not loaded and nobody blocked it, so no room is made or started: it would go without what is mandatory."""
+
+    code: ClassVar[str] = "plugin.policy_not_loaded"
+    hint: ClassVar[str] = (
+        "Mend or uninstall its distribution (`jam plugin ls` says all that is wrong), or say that rooms go on without it: do what `block`"
+        " says; then run `jam daemon restart`."
+    )
+
+    policy: str
+    distribution: str
+    problem: str
+    block: str
+
+
+@dataclass(eq=False)
+class PolicyNotAppliedError(RefusalError):
+    """The room was planned without what a policy wants of every plan now, so it is not started; its files and conversation stay."""
+
+    code: ClassVar[str] = "plugin.policy_not_applied"
+    hint: ClassVar[str] = (
+        "Make a new room for the work; its files can be exported. Or block the named policies with `jam plugin block NAME` and run"
+        " `jam daemon restart`."
+    )
+
+    sandbox: str
+    policies: tuple[str, ...]
     problem: str
 
 

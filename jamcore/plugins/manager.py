@@ -13,12 +13,12 @@ from types import MappingProxyType
 
 from jamcore.domain.cells import CellTable, UnknownProviderError
 from jamcore.domain.limits import HOOK_ASYNC_S, HOOK_S, PLUGIN_IMPORT_S
-from jamcore.domain.plugins import NO_BLOCKS, Block, PluginKind, PluginReport, import_problem
+from jamcore.domain.plugins import NO_BLOCKS, Block, PluginKind, PluginReport, PolicyNotLoadedError, import_problem
 from jamcore.domain.providers import ProviderDescription
 from jamcore.plugins import families
 from jamcore.plugins.families import FAMILIES
 from jamcore.plugins.hookspecs import ProviderSpecs
-from jamcore.plugins.provider import ProviderHooks
+from jamcore.plugins.provider import PreparesNothing, ProviderHooks
 from jamcore.plugins.validation import Form, behavioural_violations, form_of, new_manager
 from jamcore.system.distributions import Found, by_name, claimed_by, construct, installed, unfit
 from jamcore.system.foreign import Raised, call_bounded
@@ -28,6 +28,8 @@ PROVIDERS = "jam.providers"
 POLICIES = "jam.policies"
 """Entry point group of policies: classes whose hooks only wrap those of every provider."""
 NO_TABLES: Mapping[str, object] = MappingProxyType({})
+_AS_WANTED = frozenset({"loaded", "blocked"})
+"""What may become of a policy without a room being in danger."""
 
 
 class ProviderManager:
@@ -53,7 +55,10 @@ class ProviderManager:
         self._hooks_of = facade
         self._specs = specs
         self._pluggy = new_manager(specs)
+        self._nothing = PreparesNothing()
+        self._pluggy.register(self._nothing)
         self._plugins: dict[str, object] = {}
+        self._policies: list[object] = []
         self._hooks: dict[str, ProviderHooks] = {}
         self._reports: list[PluginReport] = []
         self._table: CellTable | None = None
@@ -137,6 +142,21 @@ class ProviderManager:
                 raise report.refusal(self.names())
         raise UnknownProviderError(provider=name[:64], known=self.names())
 
+    def require_policies(self) -> None:
+        """Accept that every installed policy is loaded, or blocked by a person: then a plan has everything that is mandatory.
+
+        Raises:
+            PolicyNotLoadedError: One is not; the first is named.
+        """
+        for report in self._reports:
+            if report.kind is PluginKind.POLICY and report.state not in _AS_WANTED:
+                raise PolicyNotLoadedError(
+                    policy=report.name[:64],
+                    distribution=f"{report.distribution} {report.version}".strip(),
+                    problem="; ".join(report.violations),
+                    block=f"jam plugin block {report.name}",
+                )
+
     def table(self) -> CellTable:
         """Return the one capability table (CAP-5). From the first call on no provider can be added any more."""
         if self._table is None:
@@ -177,6 +197,8 @@ class ProviderManager:
             report = replace(report, state="broken" if form.fits else "incompatible", violations=violations)
         else:
             self._pluggy.register(plugin, name=name)
+            if policy:
+                self._policies.append(plugin)
             if description is not None:
                 self._plugins[name] = plugin
                 self._hooks[name] = self._facade(name, plugin, description)
@@ -205,6 +227,9 @@ class ProviderManager:
             plugin,
             self._pluggy,
             others=lambda: [other for other_name, other in self._plugins.items() if other_name != name],
+            policies=lambda: self._policies,
+            nothing=self._nothing,
+            require_policies=self.require_policies,
             on_disabled=partial(self._disabled, name),
             description=description,
             limit_s=self._hook_limit_s,

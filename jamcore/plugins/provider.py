@@ -32,6 +32,7 @@ from jamcore.domain.providers import (
     RuntimeRequest,
 )
 from jamcore.domain.records import Record
+from jamcore.plugins.hookspecs import hookimpl
 from jamcore.plugins.runtime import GuestLauncher, ProviderRuntime
 from jamcore.system.foreign import Raised, call_bounded, describe
 
@@ -47,6 +48,19 @@ def _unheard(_problem: str) -> None:
     return None
 
 
+def _none_is_missing() -> None:
+    return None
+
+
+class PreparesNothing:
+    """Answers ``jam_prepare`` for a provider that does not, so that a policy has something to wrap there too."""
+
+    @hookimpl
+    def jam_prepare(self) -> Preparation:
+        """Prepare nothing."""
+        return Preparation()
+
+
 class ProviderHooks:
     """One provider's decisions, as typed coroutines. Raises :class:`PluginFailedError` for everything that the plugin does wrong.
 
@@ -60,6 +74,9 @@ class ProviderHooks:
         manager: pluggy.PluginManager,
         *,
         others: Callable[[], Iterable[object]] = _nobody,
+        policies: Callable[[], Iterable[object]] = _nobody,
+        nothing: PreparesNothing | None = None,
+        require_policies: Callable[[], None] = _none_is_missing,
         on_disabled: Callable[[str], None] = _unheard,
         description: ProviderDescription | None = None,
         limit_s: float = HOOK_S,
@@ -69,6 +86,10 @@ class ProviderHooks:
         self._plugin = plugin
         self._manager = manager
         self._others = others
+        self._policies = policies
+        self._nothing = nothing
+        self.require_policies = require_policies
+        """Raises :class:`PolicyNotLoadedError` while an installed policy that nobody blocked is not loaded."""
         self._on_disabled = on_disabled
         self._limit_s = limit_s
         self._async_limit_s = async_limit_s
@@ -92,19 +113,44 @@ class ProviderHooks:
         found = getattr(self._manager.hook, hook).get_hookimpls()
         return any(impl.plugin is self._plugin and not (impl.wrapper or impl.hookwrapper) for impl in found)
 
+    def wrapped_by(self, hook: str) -> tuple[str, ...]:
+        """Return the names of the policies that wrap a hook."""
+        policies = tuple(self._policies())
+        found = (
+            impl for impl in getattr(self._manager.hook, hook).get_hookimpls() if any(impl.plugin is each for each in policies)
+        )
+        return tuple(sorted(impl.plugin_name for impl in found))
+
     async def describe(self) -> ProviderDescription:
         """See :meth:`ProviderSpecs.jam_describe_provider`. Callers want :attr:`description`, which never changes."""
         return await self._decide("jam_describe_provider", ProviderDescription)
 
     async def contribute_plan(self, context: PlanContext) -> PlanContribution:
-        """See :meth:`ProviderSpecs.jam_contribute_plan`."""
+        """See :meth:`ProviderSpecs.jam_contribute_plan`.
+
+        Raises:
+            PolicyNotLoadedError: What is mandatory could be missing from the answer.
+        """
+        self.require_policies()
         return await self._decide("jam_contribute_plan", PlanContribution, context=context)
 
+    async def contribute_alone(self, context: PlanContext) -> PlanContribution:
+        """Return the provider's own contribution, as it is before any policy wraps it: to tell what is the policies' part."""
+        arguments: dict[str, object] = {"context": context}
+        return await self._call("jam_contribute_plan", partial(_record, PlanContribution), arguments, without=self._policies())
+
     async def prepare(self, context: PlanContext) -> Preparation:
-        """See :meth:`ProviderSpecs.jam_prepare`. A plugin without this hook prepares nothing."""
-        if not self.implements("jam_prepare"):
+        """See :meth:`ProviderSpecs.jam_prepare`. A plugin without this hook prepares nothing, and policies wrap that.
+
+        Raises:
+            PolicyNotLoadedError: What is mandatory could be missing from the answer.
+        """
+        self.require_policies()
+        if self.implements("jam_prepare"):
+            return await self._decide("jam_prepare", Preparation, context=context)
+        if not self.wrapped_by("jam_prepare"):
             return Preparation()
-        return await self._decide("jam_prepare", Preparation, context=context)
+        return await self._call("jam_prepare", partial(_record, Preparation), {"context": context}, instead=self._nothing)
 
     async def place_session(self, request: PlacementRequest) -> PlacementAnswer:
         """See :meth:`ProviderSpecs.jam_place_session`."""
@@ -142,13 +188,25 @@ class ProviderHooks:
     async def _decide(self, hook: str, expected: type[R], **arguments: object) -> R:
         return await self._call(hook, partial(_record, expected), arguments)
 
-    async def _call(self, hook: str, check: Callable[[object], A], arguments: dict[str, object]) -> A:
-        """Call a hook and check its answer in one thread: also a record's own code may hang."""
+    async def _call(
+        self,
+        hook: str,
+        check: Callable[[object], A],
+        arguments: dict[str, object],
+        *,
+        without: Iterable[object] = (),
+        instead: object | None = None,
+    ) -> A:
+        """Call a hook and check its answer in one thread: also a record's own code may hang.
+
+        ``without`` are policies that do not wrap this call; ``instead`` answers where the plugin does not implement the hook.
+        """
         if self._disabled is not None:
             raise self._failed(hook, f"not called, because the provider is disabled: {self._disabled}")
-        if not self.implements(hook):
+        if instead is None and not self.implements(hook):
             raise self._failed(hook, "the plugin does not implement it")
-        caller = self._manager.subset_hook_caller(hook, remove_plugins=self._others())
+        left_out = [*self._others(), *without, *([] if self._nothing is None or instead is not None else [self._nothing])]
+        caller = self._manager.subset_hook_caller(hook, remove_plugins=left_out)
         try:
             answer = await call_bounded(lambda: check(caller(**arguments)), limit_s=self._limit_s)
         except TimeoutError as error:
@@ -182,7 +240,9 @@ class ProviderHooks:
             raise self._failed(hook, problem) from error
 
     def _failed(self, hook: str, problem: str) -> PluginFailedError:
-        return PluginFailedError(plugin=self.name, hook=hook, problem=problem)
+        # pluggy does not say whose frame failed: the policies that took part are named, so that nobody looks at the provider alone.
+        policies = ", ".join(self.wrapped_by(hook))
+        return PluginFailedError(plugin=self.name, hook=hook, problem=f"{problem} (wrapped by {policies})" if policies else problem)
 
 
 class _WrongAnswerError(Exception):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 import pluggy
@@ -37,6 +38,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _VERSION = "1.0.0"
+NOT_WRAPPED: Mapping[str, str] = MappingProxyType(
+    {
+        "jam_describe_provider": "what a provider says of itself is kept before there are policies",
+        "jam_check_credentials": "it is asynchronous, and a wrapper gets values alone",
+        "jam_open_runtime": "it is asynchronous, and a wrapper gets values alone",
+    }
+)
+"""The hooks that no policy wraps, and why: a wrapper there would never be called, or could keep nothing."""
 
 
 def new_manager(specs: type = ProviderSpecs) -> pluggy.PluginManager:
@@ -82,6 +91,11 @@ def form_of(manager: pluggy.PluginManager, name: str, plugin: object, *, policy:
     problems += _unmarked(manager, plugin)
     if policy:
         problems += [f"{hook}: a policy may only wrap it" for hook, impl, _ in _answers(manager, plugin) if not _wraps(impl)]
+        problems += [
+            f"{hook}: no policy wraps it, since {NOT_WRAPPED[hook]}"
+            for hook, *_ in _answers(manager, plugin)
+            if hook in NOT_WRAPPED
+        ]
     warnings = tuple(warning for hook, impl, spec in _answers(manager, plugin) for warning in _deprecated(hook, impl, spec))
     return Form(built_for, fits=True, violations=tuple(problems), warnings=warnings)
 

@@ -29,7 +29,7 @@ from jamcore.runtime.standing import HostStanding
 from jamcore.runtime.worktree import WorkTreeHiddenError, WorkTrees
 from jamcore.sandbox.fence import Fenced, fence
 from jamcore.sandbox.places import GuestView, guest_view
-from jamcore.sandbox.planning import require_stored_name
+from jamcore.sandbox.planning import require_policies, require_stored_name
 from jamcore.sandbox.prepare import PreparationRequest, Preparer
 from jamcore.sandbox.prepared import Door, EndpointRoute, NetworkPolicy, PreparedExec
 from jamcore.sandbox.teardown import NotParked, Sleep, park
@@ -81,6 +81,7 @@ class BringUp:
             JamError: What did not work; a sandbox of ours is parked.
         """
         require_stored_name(self.plan, self.continuity.host.sandbox)
+        await self._require_policies()
         await self.standing.take((first,))
         if await fence(self.preparer.ownership, self.plan) is Fenced.STOPPED:
             await self.standing.say(
@@ -148,6 +149,14 @@ class BringUp:
     async def park(self, told: NotParked, pause: Sleep = anyio.sleep) -> None:
         """Stop the sandbox and keep its disk, again and again until it is done."""
         await park(self.engine, self.plan.name, limit_s=self.preparer.limits.lifecycle_s, told=told, sleep=pause)
+
+    async def _require_policies(self) -> None:
+        """Nothing is started without what policies make mandatory: not while one is missing, nor from a plan that is older than one."""
+        self.hooks.require_policies()
+        if policies := self.hooks.wrapped_by("jam_contribute_plan"):
+            context = plan_context(self.plan.provider, self.plan.cell, self.engine.abilities)
+            wanted, own = await self.hooks.contribute_plan(context), await self.hooks.contribute_alone(context)
+            require_policies(self.plan, policies=policies, wanted=wanted, own=own)
 
     async def _forget_old_places(self) -> None:
         scratch = (await self.hooks.declare_capture()).guest_scratch

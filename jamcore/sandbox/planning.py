@@ -31,6 +31,7 @@ from jamcore.domain.plan import (
     Toolchain,
     guest_path,
 )
+from jamcore.domain.plugins import PolicyNotAppliedError
 from jamcore.domain.provider_rules import contribution_problems, origin_problem, plan_context
 from jamcore.domain.providers import ProviderDescription, ToolchainMissingError
 from jamcore.domain.records import Record
@@ -179,6 +180,27 @@ def build_plan(
     return plan
 
 
+def require_policies(plan: Plan, *, policies: tuple[str, ...], wanted: PlanContribution, own: PlanContribution) -> None:
+    """Accept a stored plan that has what policies want of a plan now; one that was made before them may not.
+
+    Only the policies' part is compared: what a newer plugin of the provider would contribute is no reason to keep a room down.
+
+    Args:
+        plan: The stored plan.
+        policies: Whose part is asked for.
+        wanted: The contribution as they make it.
+        own: The provider's own.
+
+    Raises:
+        PolicyNotAppliedError: Something that they add is missing, or something that they take away is there.
+    """
+    before, after, here = _parts(own), _parts(wanted), _parts_of_plan(plan)
+    problems = [f"it lacks the {part}" for part in after - before - here]
+    problems += [f"it has the {part}" for part in (before - after) & here]
+    if problems:
+        raise PolicyNotAppliedError(sandbox=plan.name, policies=policies, problem="; ".join(sorted(problems)))
+
+
 def require_stored_name(plan: Plan, stored: str) -> Plan:
     """Return the plan if it has the name that its host was stored with; asked before anything is asked of an engine (PLAN-6).
 
@@ -188,6 +210,28 @@ def require_stored_name(plan: Plan, stored: str) -> Plan:
     if plan.name != stored:
         raise PlanNameMismatchError(planned=plan.name, stored=stored)
     return plan
+
+
+def _parts(contribution: PlanContribution) -> set[str]:
+    """Return what a plan gets of a contribution, as words."""
+    return {
+        f"image {contribution.agent_image}",
+        *(f"mount {mount.guest_path} ({mount.access})" for mount in contribution.extra_mounts),
+        *(f"variable {name}={value}" for name, value in contribution.environment),
+        *(f"kit {kit}" for kit in contribution.kits),
+        *(f"request {pair}" for pair in contribution.endpoint_paths),
+    }
+
+
+def _parts_of_plan(plan: Plan) -> set[str]:
+    """Return the same of a plan."""
+    return {
+        f"image {plan.agent_image}",
+        *(f"mount {mount.guest_path} ({mount.access})" for mount in plan.mounts if mount.role is MountRole.EXTRA),
+        *(f"variable {name}={value}" for name, value in plan.environment),
+        *(f"kit {kit}" for kit in plan.kits),
+        *(f"request {pair}" for pair in (plan.endpoint.paths if plan.endpoint is not None else ())),
+    }
 
 
 def session_directory(session: UUID) -> str:

@@ -23,6 +23,7 @@ from jamcore.api import (
     hookimpl,
 )
 from jamcore.domain.cells import SHARED_CELL, Ability, UnknownProviderError
+from jamcore.domain.plugins import PolicyNotLoadedError
 from jamcore.domain.provider_rules import plan_context
 from jamcore.domain.providers import PluginFailedError
 from jamcore.plugins.hookspecs import ProviderSpecs
@@ -109,12 +110,13 @@ async def test_only_the_named_provider_is_called_and_policies_wrap_it() -> None:
 
 
 async def test_a_policy_may_only_wrap() -> None:
-    """One that answers for a provider is not loaded."""
+    """One that answers for a provider is not loaded, and nothing is planned without what it may have wanted."""
     manager = await loaded(("good", doubles.GoodProvider()))
     report = await manager.add_policy("mine", policies.AnsweringPolicy())
     assert report.state == "broken"
     assert "jam_contribute_plan: a policy may only wrap it" in report.violations
-    assert (await manager.provider("good").contribute_plan(context())).agent_image == "good"
+    with pytest.raises(PolicyNotLoadedError):
+        await manager.provider("good").contribute_plan(context())
 
 
 async def test_a_policy_that_breaks_an_answer_is_seen() -> None:

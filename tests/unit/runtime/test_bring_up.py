@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,10 +12,12 @@ from uuid import UUID
 
 import pytest
 
+from jamcore.api import PlanContribution, hookimpl
 from jamcore.domain.cells import SHARED_CELL
 from jamcore.domain.errors import FaultError
 from jamcore.domain.ownership import OwnershipMismatchError
 from jamcore.domain.plan import ModelEndpoint, PlanNameMismatchError
+from jamcore.domain.plugins import PolicyNotAppliedError, PolicyNotLoadedError
 from jamcore.domain.sandboxes import EngineFailedError, EngineUnknownError, ExecSpec, Presence
 from jamcore.plugins.manager import ProviderManager
 from jamcore.runtime.bringup import BringUp
@@ -25,6 +27,7 @@ from jamcore.sandbox.prepared import EndpointRoute
 from jamcore.system.ids import SystemIds
 from jamcore.testing.doubles import plans
 from jamcore.testing.doubles.engines import DirectoryEngine
+from jamcore.testing.doubles.policies import CountingPolicy
 from jamcore.testing.doubles.providers import GoodProvider
 from jamcore.testing.doubles.world import World
 from jamcore.testing.guards import descendants
@@ -215,3 +218,40 @@ async def test_a_preparation_that_fails_says_whose_the_sandbox_is_before_it_park
     assert rig.said == ["lease", "decision", "proven"]
     assert rig.world.engine.calls.count("stop") == 3
     assert await rig.world.engine.presence(rig.bring_up.plan.name) is Presence.STOPPED
+
+
+class Requiring:
+    """A policy that wants a variable in every plan."""
+
+    api_version = (1, 0)
+
+    @hookimpl(wrapper=True)
+    def jam_contribute_plan(self) -> Generator[None, PlanContribution, PlanContribution]:
+        """Add it."""
+        answer = yield
+        return answer.model_copy(update={"environment": (*answer.environment, ("HOUSE_RULES", "1"))})
+
+
+@pytest.mark.guarantee("PLUG-1", "PLAN-5")
+@pytest.mark.parametrize(("policy", "refusal"), [(Requiring(), PolicyNotAppliedError), (object(), PolicyNotLoadedError)])
+async def test_a_host_that_was_planned_without_a_policy_is_not_started(rig: Rig, policy: object, refusal: type[Exception]) -> None:
+    """The policy came after the plan, or could not be loaded: nothing is asked of the engine, and nothing is decided."""
+    manager = ProviderManager()
+    await manager.add("good", GoodProvider())
+    await manager.add_policy("house", policy)
+    rig.bring_up = replace(rig.bring_up, hooks=manager.provider("good"))
+    with pytest.raises(refusal):
+        await rig.start()
+    assert rig.said == []
+    assert rig.world.engine.calls == []
+
+
+@pytest.mark.guarantee("PLUG-1", "PLAN-5")
+async def test_a_host_that_was_planned_with_a_policy_is_started(rig: Rig) -> None:
+    """The plan has what the policy wants."""
+    manager = ProviderManager()
+    await manager.add("good", GoodProvider())
+    await manager.add_policy("house", CountingPolicy())
+    rig.bring_up = replace(rig.bring_up, hooks=manager.provider("good"))
+    await rig.start()
+    assert rig.said == ["lease", "decision", "proven", "databases"]
