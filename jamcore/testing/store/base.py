@@ -1,10 +1,12 @@
-"""What all parts of the store suite share: the database that a subclass names, and the daemons' lives on it."""
+"""What all parts of the store suite share: the database that a subclass names and what it claims, and the daemons' lives on it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol, TypeVar
 from uuid import UUID
 
 import pytest
@@ -13,9 +15,34 @@ from sqlalchemy import Connection, select
 from jamcore.store import Repos, Store, open_store
 from jamcore.store.tables.schema import METADATA
 from jamcore.system.files import Files
+from jamcore.testing.proof import NOT_CLAIMED
 from jamcore.testing.store.records import HandClock, Records, Seed
 
 DAEMON, OTHER = UUID(int=1), UUID(int=2)
+_ATTRIBUTE = "jam_store_features"
+_Test = TypeVar("_Test", bound=Callable[..., Any])
+
+
+class Feature(StrEnum):
+    """What a database may be without: Jam's one daemon works on it all the same. The words complete "the database …"."""
+
+    SEVERAL_DAEMONS = "serves several daemons at once"
+    SEVERAL_PROCESSES = "is open in several processes at once"
+
+
+def asked_of(*features: Feature) -> Callable[[_Test], _Test]:
+    """Ask a check only of a database that has all of this."""
+
+    def mark(test: _Test) -> _Test:
+        setattr(test, _ATTRIBUTE, features)
+        return test
+
+    return mark
+
+
+def features_of(test: Callable[..., Any]) -> tuple[Feature, ...]:
+    """Return what a database must have for a check to be asked of it."""
+    return tuple(getattr(test, _ATTRIBUTE, ()))
 
 
 class OpenLife(Protocol):
@@ -26,7 +53,23 @@ class OpenLife(Protocol):
 
 
 class StoreTests:
-    """What a subclass says: where databases are. Everything else follows from it."""
+    """What a subclass says: where databases are, in the fixture ``empty_url``. Everything else follows from it.
+
+    Attributes:
+        without: What the database does not have, with the reason. Checks of it are reported as "not claimed"; all others must pass.
+        known_failures: Maps a check's name to a reason; it must fail then, or the run does, so that a mended one is noticed.
+    """
+
+    without: ClassVar[Mapping[Feature, str]] = MappingProxyType({})
+    known_failures: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    @pytest.fixture(autouse=True)
+    def _only_what_is_claimed(self, request: pytest.FixtureRequest) -> None:
+        """Ask a database only what it claims, and say by name what was not asked."""
+        if absent := [feature for feature in features_of(request.function) if feature in self.without]:
+            pytest.skip(f"{NOT_CLAIMED}it is no database that {absent[0]}: {self.without[absent[0]]}")
+        if reason := self.known_failures.get(request.node.originalname):
+            request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
 
     @pytest.fixture
     def empty_url(self) -> str:

@@ -27,7 +27,10 @@ class ConstraintTests(StoreTests):
     @pytest.mark.guarantee("SHARE-1")
     @pytest.mark.parametrize("state", HostState)
     async def test_a_second_live_shared_host(self, store: Store, make: Records, seeded: Seed, state: HostState) -> None:
-        """An agent has at most one Shared host that is neither archived nor removed; any number of others."""
+        """An agent has at most one Shared host that is neither archived nor removed; any number of others.
+
+        A check in the program does not see what another daemon writes at the same moment.
+        """
         await store.transact(lambda repos: repos.hosts.insert(make.host(seeded.agent, placement=Placement.SHARED)))
         gone = state in (HostState.ARCHIVED, HostState.REMOVED)
         row = _of_host(seeded) | {"agent_id": seeded.agent.id, "placement": "shared", "state": state.value}
@@ -36,21 +39,30 @@ class ConstraintTests(StoreTests):
 
     @pytest.mark.guarantee("WS-2")
     async def test_a_second_running_operation(self, store: Store, make: Records, seeded: Seed) -> None:
-        """A workspace has at most one operation that has not ended; any number that have."""
+        """A workspace has at most one operation that has not ended; any number that have.
+
+        Two daemons that look at the same moment both find that nothing is under way.
+        """
         table = METADATA.tables["operations"]
         row = _of_host(seeded) | {"workspace_id": seeded.workspace.id, "session_id": seeded.session.id}
         for state, refused in (("failed", False), ("running", False), ("running", True), ("pending", True), ("failed", False)):
             await _expect(store, make, table, row | {"state": state}, refused=refused)
 
     async def test_a_second_live_binding(self, store: Store, make: Records, seeded: Seed) -> None:
-        """A room is bound to one session at a time."""
+        """A room is bound to one session at a time.
+
+        Two commands at the same moment both find the room free.
+        """
         row = {"room_id": seeded.room.id, "session_id": seeded.session.id}
         await _expect(store, make, BINDINGS, row | {"live": True}, refused=True)
         await _expect(store, make, BINDINGS, row | {"live": False}, refused=False)
 
     @pytest.mark.guarantee("CONT-8")
     async def test_a_second_unsaved_record_of_a_host(self, store: Store, make: Records, seeded: Seed) -> None:
-        """A host is unsaved once until that is settled."""
+        """A host is unsaved once until that is settled.
+
+        Who settles one of two has not settled the host, and it starts over what was not saved.
+        """
         failed = UnsavedHost(id=make.ids.uuid(), host_id=seeded.host.id, code="c", problem="p", failed_at=make.clock.now())
         await store.transact(lambda repos: repos.unsaved_hosts.note(failed))
         row = _of_host(seeded) | {"settlement": None}
@@ -59,14 +71,20 @@ class ConstraintTests(StoreTests):
 
     @pytest.mark.guarantee("WS-8")
     async def test_a_second_clean_up_of_a_host(self, store: Store, make: Records, seeded: Seed) -> None:
-        """A host has at most one that has not ended."""
+        """A host has at most one that has not ended.
+
+        Two clean-ups of one host remove what the other one has promised to keep.
+        """
         row = _of_host(seeded)
         for stage, refused in (("succeeded", False), ("prepared", False), ("root-removed", True), ("succeeded", False)):
             await _expect(store, make, HOST_CLEANUPS, row | {"stage": stage}, refused=refused)
 
     @pytest.mark.parametrize("table", [AGENTS, SESSIONS, WORKSPACES, LEASES], ids=lambda table: str(table.name))
     async def test_the_same_key_twice(self, store: Store, make: Records, seeded: Seed, table: Table) -> None:
-        """A key, and a name or session that may be used once, is used once."""
+        """A key, and a name or session that may be used once, is used once.
+
+        A row that replaces another, or is left out in silence, is a record that is lost.
+        """
         await store.transact(lambda repos: repos.leases.acquire(seeded.host.id, seeded.session.id))
         rows = (await store.read(everything))[table.name]
         again = dict(zip(table.c.keys(), rows[0], strict=True))
@@ -78,7 +96,10 @@ class ConstraintTests(StoreTests):
         ids=lambda value: str(getattr(value, "name", value)),
     )
     async def test_a_reference_to_nothing(self, store: Store, make: Records, table: Table, column: Column[Any]) -> None:
-        """No row refers to a row that is not there: with the reference right it is accepted."""
+        """No row refers to a row that is not there: with the reference right it is accepted.
+
+        A row of something that is gone cannot be read, and keeps a daemon from its start.
+        """
         rows = await store.transact(lambda repos: _one_row_each(repos, make, before=table))
         references = _references(table, rows)
         await _expect(store, make, table, references | {column.name: make.ids.uuid()}, refused=True)

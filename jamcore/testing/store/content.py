@@ -36,7 +36,10 @@ class ContentTests(StoreTests):
 
     @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
     async def test_any_text(self, store: Store, make: Records, seeded: Seed, text: str) -> None:
-        """Text comes back as it went in, an exact retry knows it again, and what is one character shorter is another text."""
+        """Text comes back as it went in, an exact retry knows it again, and what is one character shorter is another text.
+
+        What an agent prints has every character; a text that is cut or changed is another one to an exact retry.
+        """
         turn = make.turn(seeded.room, seeded.session, text)
         for _ in range(2):
             await store.transact(lambda repos: repos.turns.accept(turn))
@@ -46,27 +49,39 @@ class ContentTests(StoreTests):
 
     @pytest.mark.parametrize("name", ["nul\0name", "\ufdd0", "x" * 1000, "  ", "'"])
     async def test_a_text_is_found_by_itself(self, store: Store, make: Records, name: str) -> None:
-        """Two names that differ in one character are two names, and each is found; no column cuts one."""
+        """Two names that differ in one character are two names, and each is found; no column cuts one.
+
+        A name that is cut on its way to the database is never found again.
+        """
         agents = [make.agent(name), make.agent(name + "a")]
         await store.transact(lambda repos: [repos.agents.insert(agent) for agent in agents])
         for agent in agents:
             assert await store.read(lambda repos, agent=agent: repos.agents.by_name(agent.name)) == agent  # type: ignore[misc]
 
     async def test_text_is_ordered_by_its_bytes(self, store: Store, make: Records) -> None:
-        """Whatever language the database speaks: two databases list the same names in the same order."""
+        """Whatever language the database speaks: two databases list the same names in the same order.
+
+        Lists and digests that depend on the server's language differ between two machines.
+        """
         names = ["b", "B", "a", "A", "\u00e4", "z", "_", "-a", "a-b", "ab", "10", "9", "\U0001f600", "\uff5e"]
         await store.transact(lambda repos: [repos.agents.insert(make.agent(name)) for name in names])
         listed = [agent.name for agent in await store.read(lambda repos: repos.agents.list())]
         assert listed == sorted(names, key=lambda name: name.encode())
 
     async def test_case_counts(self, store: Store, make: Records) -> None:
-        """Names that differ in nothing but case, or in how a letter is composed, are different."""
+        """Names that differ in nothing but case, or in how a letter is composed, are different.
+
+        A database that takes two names for one refuses a room for a reason that nobody sees, or gives somebody else's.
+        """
         names = ["name", "Name", "\u00e9", "e\u0301"]
         await store.transact(lambda repos: [repos.agents.insert(make.agent(name)) for name in names])
         assert len(await store.read(lambda repos: repos.agents.list())) == len(names)
 
     async def test_ids_decide_between_equal_times(self, store: Store, make: Records, seeded: Seed) -> None:
-        """What was made at one instant is ordered by the bytes of its id."""
+        """What was made at one instant is ordered by the bytes of its id.
+
+        Without an order of their own two lists of the same rooms differ, and a page of one leaves a room out.
+        """
         ids = [UUID(int=number << 64) for number in (0xF0, 0x0F, 0xA0, 0x9A, 0xFF00000000, 0x1)]
         rooms = [make.room(seeded.agent, str(place), identifier=identifier) for place, identifier in enumerate(ids)]
         await store.transact(lambda repos: [repos.rooms.insert(room) for room in rooms])
@@ -75,7 +90,10 @@ class ContentTests(StoreTests):
 
     @pytest.mark.parametrize("size", [0, 2**31 - 1, 2**31, 2**53 + 1, 2**63 - 1])
     async def test_sizes_of_any_disk(self, store: Store, make: Records, seeded: Seed, size: int) -> None:
-        """Bytes are counted exactly up to what a file system can hold."""
+        """Bytes are counted exactly up to what a file system can hold.
+
+        A count that overflows or is rounded lets a removal confirm another size than was shown.
+        """
 
         def remove(repos: Repos) -> PayloadDeletion | None:
             checkpoint = repos.checkpoints.insert(make.checkpoint(seeded.host))
@@ -88,14 +106,20 @@ class ContentTests(StoreTests):
         assert (kept.planned_bytes, kept.freed_bytes) == (size, size)
 
     async def test_large_counts_of_bytes_in_records(self, store: Store, make: Records, seeded: Seed) -> None:
-        """A generation of more than 4 GiB says so."""
+        """A generation of more than 4 GiB says so.
+
+        A size that is cut to 32 bits makes a large generation look small, and quotas let it pass.
+        """
         large = make.checkpoint(seeded.host).model_copy(update={"bytes_total": 2**40 + 1, "bytes_written": 2**33})
         await store.transact(lambda repos: repos.checkpoints.insert(large))
         kept = await store.read(lambda repos: repos.checkpoints.get(large.id))
         assert (kept.bytes_total, kept.bytes_written) == (2**40 + 1, 2**33)
 
     async def test_instants(self, store: Store, make: Records) -> None:
-        """To the microsecond and in UTC, whatever zone they were told in and whatever zone the database is in."""
+        """To the microsecond and in UTC, whatever zone they were told in and whatever zone the database is in.
+
+        An instant that is moved by a zone or rounded changes the order of what happened.
+        """
         moments = [
             datetime(2026, 3, 29, 1, 59, 59, 999999, tzinfo=UTC),
             datetime(2026, 3, 29, 2, 30, tzinfo=timezone(timedelta(hours=-9, minutes=-30))),
@@ -109,7 +133,10 @@ class ContentTests(StoreTests):
         assert {at.utcoffset() for at in kept} == {timedelta(0)}
 
     async def test_truth_values(self, store: Store, make: Records, seeded: Seed) -> None:
-        """A binding that has ended is false, not zero, and is not found among the live ones."""
+        """A binding that has ended is false, not zero, and is not found among the live ones.
+
+        A zero is not false where records are strict, and a truth that is compared as text is always true.
+        """
         binding = await store.read(lambda repos: repos.bindings.live_of_room(seeded.room.id))
         await store.transact(lambda repos: repos.bindings.release(binding.id))
         assert (await store.read(lambda repos: repos.bindings.of_session(seeded.session.id))).live is False

@@ -14,7 +14,7 @@ from jamcore.domain.events import SessionNotice
 from jamcore.domain.operations import About, OperationState
 from jamcore.domain.sessions import HostState, SessionState, TurnState, WorkspaceState
 from jamcore.store import FencedError, Repos
-from jamcore.testing.store.base import OTHER, OpenLife, StoreTests, everything
+from jamcore.testing.store.base import OTHER, Feature, OpenLife, StoreTests, asked_of, everything
 from jamcore.testing.store.records import Records, Seed
 
 WRITES: Mapping[str, Callable[[Repos, Records, Seed], object]] = MappingProxyType(
@@ -45,7 +45,10 @@ class FenceTests(StoreTests):
     """Who may write."""
 
     async def test_a_new_row_belongs_to_the_one_who_writes_it(self, open_life: OpenLife, make: Records) -> None:
-        """The fence of a record is the store's to say, so nobody can make a row that it could not change."""
+        """The fence of a record is the store's to say, so nobody can make a row that it could not change.
+
+        A row with somebody else's fence can be finished by nobody.
+        """
         async with open_life() as store:
             seeded = await store.transact(make.seed)
             operation = await store.transact(lambda repos: make.operation(repos, seeded.workspace))
@@ -54,7 +57,10 @@ class FenceTests(StoreTests):
             assert (operation.daemon_id, operation.fence_epoch) == fence
 
     async def test_the_next_life_adopts_hosts_leases_and_operations(self, open_life: OpenLife, make: Records) -> None:
-        """After a restart everything that was begun can be finished: the host is moved, the operation ended, the lease given back."""
+        """After a restart everything that was begun can be finished: the host is moved, the operation ended, the lease given back.
+
+        What is not adopted stays half done, and its host stays held, for ever.
+        """
         async with open_life() as store:
             seeded = await store.transact(make.seed)
             operation = await store.transact(lambda repos: make.operation(repos, seeded.workspace))
@@ -75,7 +81,10 @@ class FenceTests(StoreTests):
 
     @pytest.mark.parametrize("name", WRITES)
     async def test_a_former_life_writes_nothing(self, open_life: OpenLife, make: Records, name: str) -> None:
-        """Whatever a store of an older epoch wants to write is refused and not written; reading stays possible."""
+        """Whatever a store of an older epoch wants to write is refused and not written; reading stays possible.
+
+        A daemon that was thought dead would undo what the next one did, and both would be believed.
+        """
         async with open_life() as old:
             seeded = await old.transact(make.seed)
             async with open_life() as new:
@@ -87,8 +96,12 @@ class FenceTests(StoreTests):
                 await new.transact(lambda repos: WRITES[name](repos, make, seeded))
 
     @pytest.mark.guarantee("SHARE-1")
+    @asked_of(Feature.SEVERAL_DAEMONS)
     async def test_two_daemons_with_one_database_keep_to_their_own(self, open_life: OpenLife, make: Records) -> None:
-        """A daemon cannot move another's host, hold a lease on it, or begin, join or finish an operation on it, while its own go on."""
+        """A daemon cannot move another's host, hold a lease on it, or begin, join or finish an operation on it, while its own go on.
+
+        The files are in the other one's app directory: what is said of them here was never seen.
+        """
         async with open_life() as one, open_life(daemon_id=OTHER) as two:
             theirs = await one.transact(lambda repos: make.seed(repos, "one"))
             ours = await two.transact(lambda repos: make.seed(repos, "two"))
@@ -116,8 +129,12 @@ class FenceTests(StoreTests):
             await one.transact(lambda repos: repos.hosts.move(theirs.host.id, HostState.ACTIVE))
             assert (await two.read(lambda repos: repos.operations.get(operation.id))).state is OperationState.RUNNING
 
+    @asked_of(Feature.SEVERAL_DAEMONS)
     async def test_a_lease_of_another_daemon_cannot_be_given_back(self, open_life: OpenLife, make: Records) -> None:
-        """Releasing somebody else's lease changes nothing."""
+        """Releasing somebody else's lease changes nothing.
+
+        Its host would be stopped under the sessions that hold it.
+        """
         async with open_life() as one, open_life(daemon_id=OTHER) as two:
             seeded = await one.transact(make.seed)
             await one.transact(lambda repos: repos.leases.acquire(seeded.host.id, seeded.session.id))
@@ -125,7 +142,10 @@ class FenceTests(StoreTests):
             assert await one.read(lambda repos: repos.leases.live_of_host(seeded.host.id)) == (seeded.session.id,)
 
     async def test_a_lost_race_is_told_from_a_lost_host(self, open_life: OpenLife, make: Records) -> None:
-        """Of two equal moves one is made; the other says from which state it would have gone, and an unknown id is not found."""
+        """Of two equal moves one is made; the other says from which state it would have gone, and an unknown id is not found.
+
+        Who lost a race reads the state and goes on; who lost the host has to stop.
+        """
         async with open_life() as store:
             seeded = await store.transact(make.seed)
             turn = await store.transact(lambda repos: repos.turns.accept(make.turn(seeded.room, seeded.session)))
@@ -136,8 +156,12 @@ class FenceTests(StoreTests):
             with pytest.raises(NotFoundError):
                 await store.transact(lambda repos: repos.hosts.move(make.ids.uuid(), HostState.ACTIVE))
 
+    @asked_of(Feature.SEVERAL_DAEMONS)
     async def test_a_run_of_another_daemon_is_not_taken_up(self, open_life: OpenLife, make: Records) -> None:
-        """Its work tree lies elsewhere, and its own daemon builds the change request."""
+        """Its work tree lies elsewhere, and its own daemon builds the change request.
+
+        A change request would be built of a work tree that is not there.
+        """
         async with open_life() as one, open_life(daemon_id=OTHER) as two:
             theirs = await one.transact(lambda repos: make.seed(repos, "one"))
             ours = await two.transact(lambda repos: make.seed(repos, "two"))

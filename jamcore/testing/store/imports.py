@@ -27,7 +27,10 @@ class ImportTests(StoreTests):
 
     @pytest.mark.guarantee("WS-6", "WS-11")
     async def test_an_id_becomes_one_other(self, store: Store, taken: KeptExport) -> None:
-        """The same again changes nothing; another is refused, and nothing of that request is kept."""
+        """The same again changes nothing; another is refused, and nothing of that request is kept.
+
+        An export whose ids become two things is restored into two conversations.
+        """
         host, session = (IdMapping(export_id=taken.id, what=what, old_id=OLD, new_id=NEW) for what in ("host", "session"))
         for _ in range(2):
             await store.transact(lambda repos: repos.exports.map_ids((session, host)))
@@ -40,7 +43,10 @@ class ImportTests(StoreTests):
     async def test_it_becomes_one_session_s_once_and_only_when_it_is_confirmed(
         self, store: Store, seeded: Seed, taken: KeptExport
     ) -> None:
-        """Of a workspace or a host it never is one: it holds nothing of what is done there."""
+        """Of a workspace or a host it never is one: it holds nothing of what is done there.
+
+        An archive that anybody made would become a conversation before anybody had looked at it, or two of them.
+        """
 
         def adopt(repos: Repos) -> KeptExport:
             return repos.exports.adopt(taken.id, agent=seeded.agent.id, session=seeded.session.id, room=seeded.room.id)

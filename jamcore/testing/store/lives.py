@@ -18,7 +18,7 @@ from jamcore.domain.errors import ConflictError
 from jamcore.domain.events import RoomEvent, SessionNotice
 from jamcore.domain.sessions import RuntimeHost
 from jamcore.store import FencedError, Repos, Store, StoreBusyError
-from jamcore.testing.store.base import DAEMON, OTHER, OpenLife, StoreTests
+from jamcore.testing.store.base import DAEMON, OTHER, Feature, OpenLife, StoreTests, asked_of
 from jamcore.testing.store.records import Records, Seed
 
 WAIT_S = 30.0
@@ -31,10 +31,14 @@ PAGE = 100_000
 class LifeTests(StoreTests):
     """Who writes at the same time."""
 
+    @asked_of(Feature.SEVERAL_PROCESSES)
     async def test_a_former_life_in_another_process_ends_with_the_next_one(
         self, open_life: OpenLife, make: Records, database_url: str
     ) -> None:
-        """While one process writes, another begins the daemon's next life: from then on the first writes nothing, and is told so."""
+        """While one process writes, another begins the daemon's next life: from then on the first writes nothing, and is told so.
+
+        A daemon that hangs and wakes up again is another process, with connections and caches of its own.
+        """
         async with open_life() as store:
             seeded = await store.transact(make.seed)
         with _writing(database_url, DAEMON, seeded.room.id) as former:
@@ -42,14 +46,18 @@ class LifeTests(StoreTests):
             said = [await to_thread.run_sync(former.stdout.readline) for _ in range(10)]
             async with open_life() as store:
                 at_once = await _events(store, seeded)
-                said += (await to_thread.run_sync(former.communicate))[0].splitlines(keepends=True)
+                said += await to_thread.run_sync(_rest, former, at_once[-1].seq)
                 assert await _events(store, seeded) == at_once
         assert said[-1].strip() == FencedError.code
         assert [int(line) for line in said[:-1]] == [event.seq for event in at_once]
 
     @pytest.mark.guarantee("CONT-11")
+    @asked_of(Feature.SEVERAL_DAEMONS, Feature.SEVERAL_PROCESSES)
     async def test_two_processes_number_a_room_without_gaps(self, open_life: OpenLife, make: Records, database_url: str) -> None:
-        """Two daemons that write into one room at the same time, from its first event on, leave numbers without gaps or twins."""
+        """Two daemons that write into one room at the same time, from its first event on, leave numbers without gaps or twins.
+
+        A number that a process keeps in its memory is another process's as well.
+        """
         async with open_life() as store:
             seeded = await store.transact(make.seed)
             with _writing(database_url, OTHER, seeded.room.id) as other:
@@ -57,16 +65,20 @@ class LifeTests(StoreTests):
                 for _ in range(MANY):
                     await store.transact(lambda repos: repos.events.append(seeded.room.id, None, [NOTICE]))
                     await to_thread.run_sync(other.stdout.readline)
-                async with open_life(daemon_id=OTHER):
-                    said = (await to_thread.run_sync(other.communicate))[0]
-            assert said.split()[-1] == FencedError.code
+                async with open_life(daemon_id=OTHER) as next_life:
+                    said = await to_thread.run_sync(_rest, other, (await _events(next_life, seeded))[-1].seq)
+            assert said[-1].strip() == FencedError.code
             events = await _events(store, seeded)
             assert [event.seq for event in events] == list(range(1, len(events) + 1))
             assert len([event for event in events if event.payload == NOTICE]) == MANY
 
     @pytest.mark.guarantee("CONT-11")
+    @asked_of(Feature.SEVERAL_DAEMONS)
     async def test_the_first_event_of_a_room_may_be_contended(self, open_life: OpenLife, make: Records) -> None:
-        """Two daemons that begin a room's numbers at the same moment both write, one after the other."""
+        """Two daemons that begin a room's numbers at the same moment both write, one after the other.
+
+        The row that is counted with does not exist yet, so there is nothing to lock: both make it.
+        """
         begun, go_on = threading.Event(), threading.Event()
 
         def first(repos: Repos) -> None:
@@ -88,8 +100,12 @@ class LifeTests(StoreTests):
             assert [event.seq for event in await _events(one, seeded)] == [1, 2, 3]
 
     @pytest.mark.guarantee("CONT-11")
+    @asked_of(Feature.SEVERAL_DAEMONS)
     async def test_daemons_at_once_number_a_room_without_gaps(self, open_life: OpenLife, make: Records) -> None:
-        """A store of each of four daemons writes at the same moment; the very first event is contended too."""
+        """A store of each of four daemons writes at the same moment; the very first event is contended too.
+
+        A number that two of them take is a lost event, and one that none of them takes is waited for.
+        """
         daemons = [UUID(int=number) for number in range(10, 14)]
         async with open_life() as store:
             seeded = await store.transact(make.seed)
@@ -100,8 +116,12 @@ class LifeTests(StoreTests):
             assert [event.seq for event in events] == list(range(1, len(daemons) * MANY + 1))
 
     @pytest.mark.guarantee("SHARE-1")
+    @asked_of(Feature.SEVERAL_DAEMONS)
     async def test_one_shared_host_wins(self, open_life: OpenLife, make: Records) -> None:
-        """Of daemons that make an agent's Shared host at the same moment one does; the others find that one in the same transaction."""
+        """Of daemons that make an agent's Shared host at the same moment one does; the others find that one in the same transaction.
+
+        A loser that does not see the winner fails, or makes a second sandbox for the same agent.
+        """
         async with open_life() as store:
             seeded = await store.transact(make.seed)
             found: list[UUID] = []
@@ -124,8 +144,12 @@ class LifeTests(StoreTests):
             assert len(found) == 4
             assert len(set(found)) == 1
 
+    @asked_of(Feature.SEVERAL_DAEMONS)
     async def test_what_another_one_holds_is_busy(self, open_life: OpenLife, make: Records) -> None:
-        """A write that waits longer than the bound for somebody else's transaction is refused by type; a read does not wait at all."""
+        """A write that waits longer than the bound for somebody else's transaction is refused by type; a read does not wait at all.
+
+        A backup that holds the database would stop the daemon for ever, or be reported as damage.
+        """
         begun, go_on = threading.Event(), threading.Event()
 
         def hold(repos: Repos) -> None:
@@ -144,8 +168,12 @@ class LifeTests(StoreTests):
             assert len(await impatient.read(lambda repos: repos.agents.list())) == 1
             await impatient.transact(lambda repos: repos.agents.insert(make.agent("another name")))
 
+    @asked_of(Feature.SEVERAL_DAEMONS)
     async def test_daemons_begin_at_once(self, open_life: OpenLife) -> None:
-        """Each has its own first life."""
+        """Each has its own first life.
+
+        Two that begin with one epoch are one daemon to every fence.
+        """
         epochs: list[int] = []
 
         async def begin(daemon: UUID) -> None:
@@ -169,6 +197,17 @@ async def _write(open_life: OpenLife, daemon: UUID, seeded: Seed) -> None:
 
 async def _events(store: Store, seeded: Seed) -> tuple[RoomEvent, ...]:
     return await store.read(lambda repos: repos.events.after(seeded.room.id, 0, PAGE))
+
+
+def _rest(writer: subprocess.Popen[str], last: int) -> list[str]:
+    """Return what a writer that may write no more says until it ends, or until it has written after the last event that there was."""
+    assert writer.stdout is not None
+    said: list[str] = []
+    while line := writer.stdout.readline():
+        said.append(line)
+        if line.strip().isdigit() and int(line) > last:
+            break
+    return said
 
 
 @contextmanager

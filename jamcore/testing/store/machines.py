@@ -152,7 +152,10 @@ class MachineTests(StoreTests):
     @pytest.mark.guarantee("WS-15", "CONT-11")
     @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: str(machine.table.name))
     async def test_every_pair(self, store: Store, make: Records, seeded: Seed, machine: Machine) -> None:
-        """The store does a step if and only if the table has it; what it refuses leaves the row as it was, and names both states."""
+        """The store does a step if and only if the table has it; what it refuses leaves the row as it was, and names both states.
+
+        A step that the rules do not have, once stored, is believed at every later start.
+        """
         for old, new in product(machine.states, repeat=2):
             identifier = await store.transact(lambda repos, old=old: _bring(repos, machine, make, seeded, old))  # type: ignore[misc]
             await _try(store, machine, identifier, old, new)
@@ -161,7 +164,10 @@ class MachineTests(StoreTests):
 
     @pytest.mark.guarantee("CONT-11")
     async def test_a_captured_turn_names_its_generation(self, store: Store, make: Records, seeded: Seed) -> None:
-        """Only captured reads as safe, so it cannot be said without the generation that holds the turn."""
+        """Only captured reads as safe, so it cannot be said without the generation that holds the turn.
+
+        A turn that is called safe and is in no generation is lost without a word.
+        """
         turn = make.turn(seeded.room, seeded.session, state=TurnState.COMPLETED)
         await store.transact(lambda repos: repos.turns.accept(turn))
         with pytest.raises(InvalidInputError):

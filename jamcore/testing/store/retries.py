@@ -87,7 +87,10 @@ class RetryTests(StoreTests):
     async def test_an_exact_retry_changes_nothing_and_a_changed_one_is_refused(
         self, store: Store, seeded: Seed, make: Records, name: str
     ) -> None:
-        """The second insert is the first; one with the same id and another content is a conflict, and leaves every table as it was."""
+        """The second insert is the first; one with the same id and another content is a conflict, and leaves every table as it was.
+
+        A request whose answer was lost is repeated: it must not be done twice, and an id must not come to mean two things.
+        """
         build, insert, change = CASES[name]
         record = build(make, seeded)
         first = await store.transact(lambda repos: insert(repos, record))
@@ -101,7 +104,10 @@ class RetryTests(StoreTests):
 
     @pytest.mark.guarantee("WS-11")
     async def test_a_decision_is_kept_once(self, store: Store, seeded: Seed, make: Records) -> None:
-        """A decision that is recorded again is the same one; another under its id is refused."""
+        """A decision that is recorded again is the same one; another under its id is refused.
+
+        A decision that is replaced is evidence that is gone.
+        """
         identifier = make.ids.uuid()
         for _ in range(2):
             await store.transact(
@@ -115,7 +121,10 @@ class RetryTests(StoreTests):
 
     @pytest.mark.guarantee("WS-11")
     async def test_a_retry_of_a_turn_returns_what_became_of_it(self, store: Store, seeded: Seed, make: Records) -> None:
-        """A client that asks again after the turn has moved on is told so, and nothing is moved back."""
+        """A client that asks again after the turn has moved on is told so, and nothing is moved back.
+
+        A client that is told of an accepted turn waits for an answer that was given long ago.
+        """
         turn = make.turn(seeded.room, seeded.session)
         await store.transact(lambda repos: repos.turns.accept(turn))
         moved = await store.transact(lambda repos: repos.turns.move(turn.id, turn.state.RUNNING, provider_turn="t1"))

@@ -24,7 +24,10 @@ class RowTests(StoreTests):
 
     @pytest.mark.guarantee("SHARE-1")
     async def test_an_agent_has_one_live_shared_host(self, store: Store, seeded: Seed, make: Records) -> None:
-        """The second insert is a conflict that leaves its transaction usable, so the loser reads the winner and goes on with it."""
+        """The second insert is a conflict that leaves its transaction usable, so the loser reads the winner and goes on with it.
+
+        A loser that cannot go on in its transaction makes a second host, and the agent's sessions are in two places.
+        """
         winner = await store.transact(lambda repos: repos.hosts.insert(make.host(seeded.agent, placement=Placement.SHARED)))
         loser = make.host(seeded.agent, placement=Placement.SHARED)
 
@@ -45,7 +48,10 @@ class RowTests(StoreTests):
     @pytest.mark.guarantee("SHARE-1")
     @pytest.mark.parametrize("gone", [HostState.ARCHIVED, HostState.REMOVED])
     async def test_a_host_that_is_gone_does_not_count(self, store: Store, seeded: Seed, make: Records, gone: HostState) -> None:
-        """After the first was archived or removed a new Shared host may live; the archived one cannot come back beside it."""
+        """After the first was archived or removed a new Shared host may live; the archived one cannot come back beside it.
+
+        An agent whose host was archived could never have one again, or had two of them after a restore.
+        """
         old = make.host(seeded.agent, placement=Placement.SHARED, state=HostState.PARKED)
         await store.transact(lambda repos: repos.hosts.insert(old))
         await store.transact(lambda repos: repos.hosts.move(old.id, gone))
@@ -57,7 +63,10 @@ class RowTests(StoreTests):
                 await store.transact(lambda repos: repos.hosts.move(old.id, HostState.PARKED))
 
     async def test_an_identity_is_bound_once(self, store: Store, seeded: Seed) -> None:
-        """The same again is fine, another is refused and the first stays (CONT-1)."""
+        """The same again is fine, another is refused and the first stays (CONT-1).
+
+        A session that takes another identity resumes somebody else's conversation.
+        """
         for _ in range(2):
             bound = await store.transact(lambda repos: repos.sessions.bind_identity(seeded.session.id, "thread-1"))
             assert bound.provider_identity == "thread-1"
@@ -66,7 +75,10 @@ class RowTests(StoreTests):
         assert (await store.read(lambda repos: repos.sessions.get(seeded.session.id))).provider_identity == "thread-1"
 
     async def test_a_room_has_one_live_binding(self, store: Store, seeded: Seed, make: Records) -> None:
-        """A second live binding is refused, ended ones may be many."""
+        """A second live binding is refused, ended ones may be many.
+
+        With two of them a message goes to one session, and the answer is looked for in the other.
+        """
         with pytest.raises(ConflictError):
             await store.transact(lambda repos: repos.bindings.insert(make.binding(seeded.room, seeded.session)))
         for _ in range(2):
@@ -74,7 +86,10 @@ class RowTests(StoreTests):
         assert (await store.read(lambda repos: repos.bindings.live_of_room(seeded.room.id))).live
 
     async def test_what_a_room_is_bound_to_is_one_look(self, store: Store, seeded: Seed, make: Records) -> None:
-        """The same three records that are read one by one; an ended binding leads nowhere."""
+        """The same three records that are read one by one; an ended binding leads nowhere.
+
+        A look that sees an ended binding starts a conversation that its owner has given up.
+        """
 
         def read(repos: Repos) -> tuple[object, object]:
             session = repos.sessions.get(repos.bindings.live_of_room(seeded.room.id).session_id)
@@ -89,13 +104,19 @@ class RowTests(StoreTests):
             await store.read(lambda repos: repos.sessions.bound_to(other.id))
 
     async def test_names_of_rooms_are_unique(self, store: Store, seeded: Seed, make: Records) -> None:
-        """The refusal names the name."""
+        """The refusal names the name.
+
+        A person who is told only that something is taken cannot choose another name.
+        """
         with pytest.raises(ConflictError) as refused:
             await store.transact(lambda repos: repos.rooms.insert(make.room(seeded.agent, seeded.room.name)))
         assert seeded.room.name in refused.value.problem
 
     async def test_a_room_is_found_by_what_a_person_has(self, store: Store, seeded: Seed, make: Records) -> None:
-        """Its id in any case, eight or more characters of its beginning or end, or its name; never by less, and never one of several."""
+        """Its id in any case, eight or more characters of its beginning or end, or its name; never by less, and never one of several.
+
+        A removal that takes the wrong one of two rooms cannot be undone.
+        """
 
         def add(repos: Repos) -> None:
             repos.rooms.insert(make.room(seeded.agent, "one", identifier=FIRST))
@@ -121,7 +142,10 @@ class RowTests(StoreTests):
                 await find(ref)
 
     async def test_rooms_and_changes_come_newest_first(self, store: Store, seeded: Seed, make: Records) -> None:
-        """The list begins with what a person made last."""
+        """The list begins with what a person made last.
+
+        Whoever takes the first line of a list takes the oldest, and accepts another change than was meant.
+        """
         for name in ("a", "b"):
             make.clock.turn(1)
             room = await store.transact(lambda repos, name=name: repos.rooms.insert(make.room(seeded.agent, name)))  # type: ignore[misc]
@@ -130,7 +154,10 @@ class RowTests(StoreTests):
         assert [change.objective for change in await store.read(lambda repos: repos.changes.list())] == ["b", "a"]
 
     async def test_turns_keep_their_order_when_the_clock_goes_back(self, store: Store, seeded: Seed, make: Records) -> None:
-        """The order of a conversation is the order in which its turns were accepted, whatever the time was."""
+        """The order of a conversation is the order in which its turns were accepted, whatever the time was.
+
+        What is compared with the provider's memory is a sequence: two turns in the wrong order read as a lost conversation.
+        """
         for text in ("first", "second", "third"):
             turn = make.turn(seeded.room, seeded.session, text)
             await store.transact(lambda repos, turn=turn: repos.turns.accept(turn))  # type: ignore[misc]
@@ -139,7 +166,10 @@ class RowTests(StoreTests):
         assert [turn.text for turn in stored] == ["first", "second", "third"]
 
     async def test_unfinished_turns_are_those_that_are_not_safe_yet(self, store: Store, seeded: Seed, make: Records) -> None:
-        """Accepted, running and completed are unfinished; captured and every other end are not."""
+        """Accepted, running and completed are unfinished; captured and every other end are not.
+
+        A turn that is left out here is never captured, and lost with the sandbox.
+        """
         for state in TurnState:
             turn = make.turn(seeded.room, seeded.session, state.value, state=state)
             await store.transact(lambda repos, turn=turn: repos.turns.accept(turn))  # type: ignore[misc]
@@ -147,7 +177,10 @@ class RowTests(StoreTests):
         assert [turn.text for turn in await store.read(lambda repos: repos.turns.unfinished_of(seeded.session.id))] == expected
 
     async def test_a_turn_remembers_what_became_known(self, store: Store, seeded: Seed, make: Records) -> None:
-        """Each step adds its knowledge and keeps what was there."""
+        """Each step adds its knowledge and keeps what was there.
+
+        A step that forgets the provider's own name of a turn leaves nothing to compare after a crash.
+        """
         turn, checkpoint = make.turn(seeded.room, seeded.session), make.ids.uuid()
 
         def live(repos: Repos) -> None:
@@ -172,7 +205,10 @@ class RowTests(StoreTests):
             await store.transact(lambda repos: repos.turns.note_workspace(make.ids.uuid(), "w3"))
 
     async def test_events_come_back_as_they_went_in(self, store: Store, seeded: Seed, make: Records) -> None:
-        """Each kind of payload survives, also text that no encoding likes; rooms count for themselves; a page can be asked for."""
+        """Each kind of payload survives, also text that no encoding likes; rooms count for themselves; a page can be asked for.
+
+        They are the evidence of what an agent did; and a client that gets more than it asked for counts wrong.
+        """
         turn = make.ids.uuid()
         payloads: list[RoomPayload] = [
             UserSaid(text="h\u00e9 \x00 \x1b[31m \U0001f600"),
@@ -193,7 +229,10 @@ class RowTests(StoreTests):
         assert last == [5, 1, 0]
 
     async def test_numbers_of_a_failed_transaction_are_used_again(self, store: Store, seeded: Seed) -> None:
-        """A rollback leaves no gap."""
+        """A rollback leaves no gap.
+
+        A client takes a gap for events that it has missed, and waits for them for ever.
+        """
 
         def fail(repos: Repos) -> None:
             repos.events.append(seeded.room.id, None, [SessionNotice(code="lost", detail="")])
@@ -208,7 +247,10 @@ class RowTests(StoreTests):
 
     @pytest.mark.guarantee("CONT-4")
     async def test_generations_are_numbered_within_their_host(self, store: Store, seeded: Seed, make: Records) -> None:
-        """The newest is the one with the highest number; a retry gets the number that it had."""
+        """The newest is the one with the highest number; a retry gets the number that it had.
+
+        The newest generation is the one that is restored, and a person names it by its number.
+        """
         other = await store.transact(lambda repos: repos.hosts.insert(make.host(seeded.agent)))
         rows = [make.checkpoint(seeded.host), make.checkpoint(seeded.host), make.checkpoint(other)]
         numbered = await store.transact(lambda repos: [repos.checkpoints.insert(row) for row in [*rows, rows[0]]])
@@ -219,7 +261,10 @@ class RowTests(StoreTests):
 
     @pytest.mark.guarantee("CONT-12")
     async def test_the_latest_observation_is_the_last_recorded(self, store: Store, seeded: Seed, make: Records) -> None:
-        """A later success supersedes a failure without deleting it, also when the clock was set back in between."""
+        """A later success supersedes a failure without deleting it, also when the clock was set back in between.
+
+        Ordered by time, a clock that was set back makes an old failure the newest word on a generation that resumes.
+        """
         checkpoint = make.ids.uuid()
         failed = make.observation(seeded.session, checkpoint, outcome=ObservationOutcome.FAILED)
         elsewhere = make.observation(seeded.session, make.ids.uuid(), outcome=ObservationOutcome.FAILED)
@@ -232,7 +277,10 @@ class RowTests(StoreTests):
 
     @pytest.mark.guarantee("CONT-7")
     async def test_the_latest_decision_is_the_last_recorded(self, store: Store, seeded: Seed, make: Records) -> None:
-        """What was decided before the last start can be read back whole, with its evidence."""
+        """What was decided before the last start can be read back whole, with its evidence.
+
+        A start that goes by an older decision resumes what was given up since.
+        """
         for decision in (make.decision(), make.decision("thread")):
             make.clock.turn(-60)
             now = make.clock.now()
@@ -245,7 +293,10 @@ class RowTests(StoreTests):
         assert latest == make.decision("thread")
 
     async def test_a_run_is_unfinished_until_its_change_request_is_there(self, store: Store, seeded: Seed, make: Records) -> None:
-        """The row of the change request is what ends a run."""
+        """The row of the change request is what ends a run.
+
+        A run that counts as unfinished for ever builds its change request anew at each start.
+        """
         run = make.run(seeded.room)
         await store.transact(lambda repos: repos.runs.insert(run))
         assert await store.read(lambda repos: repos.runs.unfinished_rooms()) == (run.room_id,)
@@ -255,7 +306,10 @@ class RowTests(StoreTests):
         assert await store.read(lambda repos: repos.changes.find(str(change.id)[:23])) == change
 
     async def test_a_lease_is_taken_once_and_given_back_once(self, store: Store, seeded: Seed, make: Records) -> None:
-        """Taking or giving again changes nothing; a host that is not there cannot be held."""
+        """Taking or giving again changes nothing; a host that is not there cannot be held.
+
+        After a crash nobody knows which of the two was done: both are done again, and an error there keeps a host up for ever.
+        """
         for _ in range(2):
             await store.transact(lambda repos: repos.leases.acquire(seeded.host.id, seeded.session.id))
         assert await store.read(lambda repos: repos.leases.live_of_host(seeded.host.id)) == (seeded.session.id,)

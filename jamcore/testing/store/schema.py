@@ -86,7 +86,8 @@ class SchemaTests(StoreTests):
     async def test_the_versions_make_exactly_the_tables(self, open_empty: OpenEmpty, empty_url: str) -> None:
         """Nothing is defined that no version made, and nothing was made that is not defined.
 
-        Types are not compared: a database may keep a bounded text in one without a limit.
+        A column that only a fresh database has is missing after an upgrade. Types are not compared: a database may keep a bounded
+        text in one without a limit.
         """
         async with open_empty():
             with _connected(empty_url) as connection:
@@ -95,7 +96,10 @@ class SchemaTests(StoreTests):
 
     @pytest.mark.parametrize("version", older_versions())
     async def test_every_older_version_is_brought_up(self, open_empty: OpenEmpty, empty_url: str, version: str) -> None:
-        """A row of each table of that version is there afterwards, with what it said; and the store works."""
+        """A row of each table of that version is there afterwards, with what it said; and the store works.
+
+        An upgrade that loses a row loses a conversation, and there is no way back.
+        """
         with _connected(empty_url) as connection:
             _upgrade(connection, version)
             before = _fill(connection)
@@ -109,19 +113,31 @@ class SchemaTests(StoreTests):
             assert store.fence.epoch == 2
 
     async def test_a_newer_version_is_refused(self, open_empty: OpenEmpty, empty_url: str) -> None:
-        """An older Jam does not touch what it does not understand, and says which version it found."""
+        """An older Jam does not touch what it does not understand, and says which version it found.
+
+        What an older Jam writes between newer rows is damage that shows only later.
+        """
         await self._refused(open_empty, empty_url, "UPDATE alembic_version SET version_num = '0999'", StoreNewerError)
 
     async def test_two_versions_at_once_are_refused(self, open_empty: OpenEmpty, empty_url: str) -> None:
-        """Nobody can say which tables are there; nothing is changed."""
+        """Nobody can say which tables are there; nothing is changed.
+
+        A schema that is guessed is upgraded twice, or not at all.
+        """
         await self._refused(open_empty, empty_url, "INSERT INTO alembic_version VALUES ('0001')", StoreUnusableError)
 
     async def test_no_version_is_refused(self, open_empty: OpenEmpty, empty_url: str) -> None:
-        """Tables whose version is not known are not Jam's to change."""
+        """Tables whose version is not known are not Jam's to change.
+
+        Somebody has tried to repair it, or a restore was cut: an upgrade would run over what is there.
+        """
         await self._refused(open_empty, empty_url, "DELETE FROM alembic_version", StoreUnusableError)
 
     async def test_somebody_elses_tables_are_refused(self, open_empty: OpenEmpty, empty_url: str) -> None:
-        """They are not mixed with Jam's."""
+        """They are not mixed with Jam's.
+
+        A wrong name in a URL would mix two programs' data.
+        """
         with _connected(empty_url) as connection:
             connection.execute(text("CREATE TABLE photos (id INTEGER)"))
         with pytest.raises(StoreUnusableError):
@@ -133,7 +149,10 @@ class SchemaTests(StoreTests):
     async def test_an_upgrade_that_fails_changes_nothing(
         self, open_empty: OpenEmpty, make: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Everything that the failed version did is undone with it, and the old code works on."""
+        """Everything that the failed version did is undone with it, and the old code works on.
+
+        Half an upgrade is a database that neither Jam can read.
+        """
         async with open_empty() as store:
             await store.transact(make.seed)
         newer_code(monkeypatch, tmp_path / "scripts", then=FAILS)
@@ -150,7 +169,10 @@ class SchemaTests(StoreTests):
     async def test_a_first_version_that_fails_leaves_nothing(
         self, open_empty: OpenEmpty, empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The first schema is made whole or not at all, so the next opening begins anew."""
+        """The first schema is made whole or not at all, so the next opening begins anew.
+
+        A full disk at the first start would keep Jam from ever starting there.
+        """
         newer_code(monkeypatch, tmp_path / "scripts", then=FAILS)
         with pytest.raises(StoreUnusableError):
             async with open_empty():

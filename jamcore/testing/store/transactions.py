@@ -20,7 +20,10 @@ class TransactionTests(StoreTests):
     """Whole or not at all."""
 
     async def test_an_error_undoes_everything_before_it(self, store: Store, make: Records) -> None:
-        """What a transaction wrote before it failed is not there, and the error arrives as it was raised."""
+        """What a transaction wrote before it failed is not there, and the error arrives as it was raised.
+
+        What is left of half a request is in the way of its retry.
+        """
         agent = make.agent()
 
         def work(repos: Repos) -> None:
@@ -32,14 +35,20 @@ class TransactionTests(StoreTests):
         assert await store.read(lambda repos: repos.agents.list()) == ()
 
     async def test_a_row_that_refers_to_nothing_is_a_fault_of_ours(self, store: Store, make: Records) -> None:
-        """A broken reference is not written, and is told from a damaged database."""
+        """A broken reference is not written, and is told from a damaged database.
+
+        A person who is told to look at the disk, or at what was typed, looks for a fault that is not there.
+        """
         with pytest.raises(StoreConstraintError):
             await store.transact(lambda repos: repos.rooms.insert(make.room(make.agent())))
         assert await store.read(lambda repos: repos.rooms.list()) == ()
 
     @pytest.mark.guarantee("CONT-11")
     async def test_a_hundred_writers_leave_numbers_without_gaps(self, store: Store, seeded: Seed) -> None:
-        """Every event of a hundred concurrent transactions has its own number, each pair next to each other, none is missing."""
+        """Every event of a hundred concurrent transactions has its own number, each pair next to each other, none is missing.
+
+        Clients read on from the last number that they saw: a gap is waited for, and a twin is not seen.
+        """
         seen: list[tuple[int, int]] = []
 
         async def write(number: int) -> None:
@@ -56,7 +65,10 @@ class TransactionTests(StoreTests):
         assert [event.seq for event in stored] == list(range(1, 201))
 
     async def test_writers_never_overlap(self, store: Store) -> None:
-        """Two transactions of one store run one after the other, however many are asked for."""
+        """Two transactions of one store run one after the other, however many are asked for.
+
+        What a transaction reads would change before it writes.
+        """
         inside, most = 0, 0
         gate = threading.Lock()
 
@@ -75,7 +87,10 @@ class TransactionTests(StoreTests):
         assert most == 1
 
     async def test_a_read_goes_on_beside_a_write_and_sees_one_moment(self, store: Store, make: Records) -> None:
-        """A reader sees the state before a transaction that is still open, also when it looks twice."""
+        """A reader sees the state before a transaction that is still open, also when it looks twice.
+
+        A list would stand still while a room is made, or show one that never came to be.
+        """
         begun, go_on = threading.Event(), threading.Event()
         agent = make.agent()
 
@@ -96,7 +111,10 @@ class TransactionTests(StoreTests):
         assert await store.read(lambda repos: len(repos.agents.list())) == 1
 
     async def test_a_read_keeps_its_view_while_others_commit(self, store: Store, make: Records) -> None:
-        """A commit in the middle of a read does not show in it."""
+        """A commit in the middle of a read does not show in it.
+
+        A room and its session that are read at two moments do not belong together.
+        """
         begun, go_on = threading.Event(), threading.Event()
         seen: list[tuple[int, int]] = []
 
@@ -117,7 +135,10 @@ class TransactionTests(StoreTests):
         assert seen == [(0, 0)]
 
     async def test_cancellation_never_tears_a_transaction(self, store: Store, make: Records) -> None:
-        """A transaction whose task is cancelled while it runs is committed whole; both of its rows are there."""
+        """A transaction whose task is cancelled while it runs is committed whole; both of its rows are there.
+
+        A client that hangs up must leave neither half a room nor one that appears only later.
+        """
         begun = threading.Event()
         one, two = make.agent("one"), make.agent("two")
 
@@ -134,7 +155,10 @@ class TransactionTests(StoreTests):
         assert await store.read(lambda repos: [agent.name for agent in repos.agents.list()]) == ["one", "two"]
 
     async def test_a_finaliser_can_still_write(self, store: Store, make: Records) -> None:
-        """In a scope that is cancelled already, a transaction is carried out and its answer returned."""
+        """In a scope that is cancelled already, a transaction is carried out and its answer returned.
+
+        What is noted while a task is being ended, such as a turn that was cut, is what the next life relies on.
+        """
         agent = make.agent()
         with anyio.CancelScope() as scope:
             scope.cancel()
@@ -142,7 +166,10 @@ class TransactionTests(StoreTests):
         assert await store.read(lambda repos: repos.agents.get(agent.id)) == agent
 
     async def test_cancelled_transactions_are_whole_or_absent(self, store: Store, make: Records) -> None:
-        """Of fifty writers that are cancelled at different moments, each left both rows or none."""
+        """Of fifty writers that are cancelled at different moments, each left both rows or none.
+
+        A daemon that goes down cancels many at once, also those that wait their turn.
+        """
         agents = [(make.agent(f"{number}a"), make.agent(f"{number}b")) for number in range(50)]
 
         async def write(number: int) -> None:
