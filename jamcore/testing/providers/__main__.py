@@ -48,16 +48,22 @@ def render() -> str:
 
 
 def _part(module: str, name: str) -> Iterator[str]:
-    suite: type = getattr(importlib.import_module(f"jamcore.testing.providers.{module}"), name)
+    suite = suite_of(module)
     about, _, attributes = (inspect.getdoc(suite) or "").partition("Attributes:\n")
     attributes = attributes or next(filter(None, (_attributes(base) for base in suite.__mro__)), "")
     yield from (f"## {module.replace('_', ' ')}", "", f"`jamcore.testing.providers.{module}.{name}`: {_line(about)}", "")
     if attributes:
         yield from ("A subclass may say:", "", *(f"- {_line(entry)}" for entry in _entries(attributes)), "")
-    for test, function in _checks(suite):
+    for test, function in checks_of(suite):
         rule, _, why = (inspect.getdoc(function) or "").partition("\n\n")
         yield f"- **{test.removeprefix('test_').replace('_', ' ')}**: {_line(rule)}{' *Why:* ' + _line(why) if why else ''}"
     yield ""
+
+
+def suite_of(module: str) -> type:
+    """Return the class of the part that is in this module."""
+    suite: type = getattr(importlib.import_module(f"jamcore.testing.providers.{module}"), dict(PARTS)[module])
+    return suite
 
 
 def part_of(suite: type) -> str | None:
@@ -71,7 +77,7 @@ def _attributes(suite: type) -> str:
     return inspect.cleandoc(suite.__doc__ or "").partition("Attributes:\n")[2]
 
 
-def _checks(suite: type) -> list[tuple[str, Callable[..., object]]]:
+def checks_of(suite: type) -> list[tuple[str, Callable[..., object]]]:
     """Return the checks of a class in the order in which they are written."""
     found = [(name, member) for name, member in inspect.getmembers(suite, inspect.isfunction) if name.startswith("test_")]
     return sorted(found, key=lambda each: inspect.getsourcelines(each[1])[1])
