@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
@@ -16,6 +16,8 @@ ENGINE_PAGE = "docs/engine-suite.md"
 """The page that explains the checks of engines."""
 INSTALLED_ENGINE_PAGE = "docs/engine-authors.md#what-an-installed-engine-is-asked"
 """The place that explains what is asked without making a sandbox."""
+STORE_SUITE = "jamcore.testing.store."
+"""Where the checks of databases are; they have a page of their own."""
 DETAIL_CHARACTERS = 2_000
 
 
@@ -89,10 +91,20 @@ def explained(item: pytest.Item) -> tuple[str, str, str]:
     if test is not None and (known := check_of(test)) is not None:
         return known.rule, known.why, ENGINE_PAGE
     suite = getattr(item, "cls", None)
-    page = part_of(suite) if isinstance(suite, type) and is_published(test) else None
+    page = None
+    if test is not None and isinstance(suite, type) and is_published(test):
+        page = part_of(suite) or _of_store(suite, test)
     if page is None and is_published(test):
         page = INSTALLED_ENGINE_PAGE
     return " ".join(rule.split()), " ".join(why.split()), page or ""
+
+
+def _of_store(suite: type, test: Callable[..., object]) -> str | None:
+    if not test.__module__.startswith(STORE_SUITE):
+        return None
+    from jamcore.testing.store.__main__ import place_of  # late: it loads what a database needs
+
+    return place_of(suite, test.__name__)
 
 
 def is_published(test: object) -> bool:

@@ -10,7 +10,8 @@ Whoever wants Jam's rows in another database writes a few lines::
             with my_database() as url:
                 yield url
 
-Each test gets a database of its own. All checks have to pass: there is nothing that a database may leave out.
+Each test gets a database of its own. What a database may be without is a :class:`Feature`, named with the reason; everything else has to
+pass. ``python -m jamcore.testing.store`` prints every check with its rule and why it is one.
 """
 
 from __future__ import annotations
