@@ -89,6 +89,7 @@ guarantees: $(STAMP)
 	$(BIN)/python -m jamcore.testing.crash_page
 	$(BIN)/python -m jamcore.testing.engines --write
 	$(BIN)/python -m jamcore.testing.providers --write
+	$(BIN)/python -m jamcore.testing.policies --write
 	$(BIN)/python -m jamcore.testing.store --write
 	$(BIN)/python -m jamcore.testing.skeleton.examples
 	$(BIN)/python -m jamcore.testing.hooks_page

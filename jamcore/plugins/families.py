@@ -29,6 +29,9 @@ class ProviderFamily(Protocol):
     def jam_family(self) -> str:
         """Return the family's name, the same as that of its entry point."""
 
+    def least_table(self) -> Mapping[str, object]:
+        """Return the least table that makes a provider, without ``family``: every key of it is needed. It is what the suite asks with."""
+
     def provider(self, name: str, table: Mapping[str, object]) -> object:
         """Return the plugin object for the provider ``name``, as an entry point of providers would make it. Starts nothing.
 

@@ -18,10 +18,12 @@ from jamcore.cli.output import Output
 from jamcore.cli.text import safe
 from jamcore.domain.errors import InvalidInputError, JamError
 from jamcore.engines.registry import GROUP as ENGINES
-from jamcore.plugins.manager import PROVIDERS
+from jamcore.plugins.families import FAMILIES
+from jamcore.plugins.manager import POLICIES, PROVIDERS
 from jamcore.system.distributions import CORE, by_name, installed
 from jamcore.testing.check import report
 from jamcore.testing.check.asked import Asked, Installed
+from jamcore.testing.policies.subject import Made, least_of
 
 SUITE = Path(__file__).with_name("suite.py")
 QUIET = ("-p", "no:cacheprovider")
@@ -64,11 +66,18 @@ def check(plugin: str | None) -> tuple[report.Recorder, int, str]:
     if plugin is not None and (plugin in {".", ".."} or "/" in plugin):
         return _of_directory(Path(plugin).absolute())
     recorder = report.Recorder()
-    asked = Asked(tuple(_installed(PROVIDERS, plugin)), tuple(_installed(ENGINES, plugin)))
-    if not (asked.providers or asked.engines):
+    families = tuple(_installed(FAMILIES, plugin))
+    asked = Asked(
+        providers=(*_installed(PROVIDERS, plugin), *_made_by(families)),
+        engines=tuple(_installed(ENGINES, plugin)),
+        policies=tuple(_installed(POLICIES, plugin)),
+        families=families,
+    )
+    if not any(asked.kinds().values()):
         whose = "is installed" if plugin is None else f"is in an installed distribution called {plugin[:80]!r}"
         raise InvalidInputError(
-            field="plugin", problem=f"no provider's or engine's plugin {whose}; a source directory is named with a slash"
+            field="plugin",
+            problem=f"no provider's or engine's plugin, policy or family {whose}; a source directory is named with a slash",
         )
     settings = ("-c", os.devnull, f"--rootdir={SUITE.parent}", "--import-mode=importlib", "-o", "anyio_mode=auto")
     return recorder, *_run(recorder, asked, *settings, str(SUITE))
@@ -88,6 +97,17 @@ def _installed(group: str, distribution: str | None) -> Iterable[Installed]:
         if name == CORE if distribution is None else name != canonicalize_name(distribution):
             continue
         yield Installed(found)
+
+
+def _made_by(families: Iterable[Installed]) -> Iterable[Made]:
+    """Yield a provider of each family. One that makes none promises nothing as a provider; what it broke is a promise of the family."""
+    for family in families:
+        made = least_of(family)
+        try:
+            made.plugin()
+        except (Exception, SystemExit):  # noqa: BLE001, S112 - isolation: an author's mistake ends here
+            continue
+        yield made
 
 
 def _run(recorder: report.Recorder, *more: object) -> tuple[int, str]:

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import pytest
 
+from jamcore.testing.check.asked import KINDS
 from jamcore.testing.proof import NOT_CLAIMED
 
 ENGINE_PAGE = "docs/engine-suite.md"
@@ -77,13 +78,14 @@ def finding(item: pytest.Item, report: pytest.TestReport, subject: str) -> Findi
     case = item.name.removeprefix(name)
     words = name.removeprefix("test_").replace("_", " ")
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    whose = getattr(parameters.get("provider") or parameters.get("engine_plugin"), "name", "") or subject
+    whose = next((found for kind in KINDS if (found := getattr(parameters.get(kind), "name", ""))), subject)
     return Finding(whose, words + ("" if case == f"[{whose}]" else case), outcome, rule, why, page, detail)
 
 
 def explained(item: pytest.Item) -> tuple[str, str, str]:
     """Return a test's rule, why it is there, and the page that explains it."""
     from jamcore.testing.engines.checks import check_of  # late: pytest has to be the first to import a suite
+    from jamcore.testing.policies.__main__ import section_of
     from jamcore.testing.providers.__main__ import part_of
 
     test = getattr(item, "function", None)
@@ -93,7 +95,7 @@ def explained(item: pytest.Item) -> tuple[str, str, str]:
     suite = getattr(item, "cls", None)
     page = None
     if test is not None and isinstance(suite, type) and is_published(test):
-        page = part_of(suite) or _of_store(suite, test)
+        page = part_of(suite) or section_of(suite) or _of_store(suite, test)
     if page is None and is_published(test):
         page = INSTALLED_ENGINE_PAGE
     return " ".join(rule.split()), " ".join(why.split()), page or ""

@@ -15,6 +15,10 @@ from jamcore.engines.registry import EngineRegistry
 from jamcore.system.distributions import unfit
 from jamcore.testing.check.asked import Installed
 from jamcore.testing.engines.box import opened
+from jamcore.testing.policies.families import FamilyPromises
+from jamcore.testing.policies.promises import PolicyPromises
+from jamcore.testing.policies.subject import Made
+from jamcore.testing.proof import NOT_CLAIMED
 from jamcore.testing.providers.promises import ProviderPromises
 
 
@@ -27,12 +31,36 @@ def anyio_backend() -> str:
 class TestPromises(ProviderPromises):
     """What every provider's plugin promises."""
 
-    def test_it_fits_this_core(self, provider: Installed) -> None:
+    def test_it_fits_this_core(self, provider: Installed | Made) -> None:
         """What the distribution requires of jamcore is what is installed.
 
         Where it is not, a daemon imports nothing of the plugin.
         """
+        if isinstance(provider, Made):
+            pytest.skip(f"{NOT_CLAIMED}{provider.name} is made by the family {provider.family.name}, of which it is asked")
         assert unfit(provider.found) is None
+
+
+class TestPolicies(PolicyPromises):
+    """What every policy promises."""
+
+    def test_it_fits_this_core(self, policy: Installed) -> None:
+        """What the distribution requires of jamcore is what is installed.
+
+        Where it is not, a daemon imports nothing of the policy, and no room starts.
+        """
+        assert unfit(policy.found) is None
+
+
+class TestFamilies(FamilyPromises):
+    """What every family promises."""
+
+    def test_it_fits_this_core(self, family: Installed) -> None:
+        """What the distribution requires of jamcore is what is installed.
+
+        Where it is not, a daemon imports nothing of the family, and its tables make no provider.
+        """
+        assert unfit(family.found) is None
 
 
 _PROTOCOLS: Mapping[Ability, type] = MappingProxyType(

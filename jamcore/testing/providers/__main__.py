@@ -44,14 +44,15 @@ What the model is told after a resume is compared word by word. What the program
 
 def render() -> str:
     """Return the page."""
-    return "\n".join((_HEAD, *(line for module, name in PARTS for line in _part(module, name))))
+    return "\n".join((_HEAD, *(line for module, _ in PARTS for line in section(suite_of(module)))))
 
 
-def _part(module: str, name: str) -> Iterator[str]:
-    suite = suite_of(module)
+def section(suite: type) -> Iterator[str]:
+    """Yield the lines of a page about one class of checks, under the last word of its module's name."""
+    title = suite.__module__.rpartition(".")[2].replace("_", " ")
     about, _, attributes = (inspect.getdoc(suite) or "").partition("Attributes:\n")
     attributes = attributes or next(filter(None, (_attributes(base) for base in suite.__mro__)), "")
-    yield from (f"## {module.replace('_', ' ')}", "", f"`jamcore.testing.providers.{module}.{name}`: {_line(about)}", "")
+    yield from (f"## {title}", "", f"`{suite.__module__}.{suite.__name__}`: {_line(about)}", "")
     if attributes:
         yield from ("A subclass may say:", "", *(f"- {_line(entry)}" for entry in _entries(attributes)), "")
     for test, function in checks_of(suite):

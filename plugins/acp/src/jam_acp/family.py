@@ -17,6 +17,10 @@ class AcpFamily:
         """Return the family's name."""
         return FAMILY
 
+    def least_table(self) -> Mapping[str, object]:
+        """Return a table of the agent's command line alone."""
+        return {"argv": ["my-agent", "acp"]}
+
     def provider(self, name: str, table: Mapping[str, object]) -> AcpPlugin:
         """Return the plugin of the agent that a table describes.
 
