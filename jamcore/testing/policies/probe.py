@@ -116,8 +116,15 @@ class Probe(ResumableProvider):
 
     @hookimpl
     async def jam_open_runtime(self) -> AbstractAsyncContextManager[ProviderRuntime]:
-        """Open nothing: it is never asked beside a policy."""
-        raise NotImplementedError
+        """Return what nobody enters."""
+        return _NoRuntime()
+
+
+class _NoRuntime(AbstractAsyncContextManager[ProviderRuntime]):
+    """The context of a program that there is none of."""
+
+    async def __aexit__(self, *error: object) -> None:
+        """Leave."""
 
 
 @dataclass(frozen=True, slots=True)
