@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
-from jamcore.testing.mutants.mutation import CONFTEST, DESCRIPTION, PLAN, PLUGIN, Edit, Mutant
+from jamcore.testing.mutants.mutation import CONFTEST, DESCRIPTION, PLAN, PLUGIN, Base, Edit, Mutant
 
 PART = "ProviderDeclarations"
+WHEELS = [f'WheelFile(platform="linux-{machine}", sha256="0" * 64)' for machine in ("x86_64", "aarch64")]
+PINNED = Base(
+    "pinned",
+    (
+        Edit(DESCRIPTION, "CredentialSpec, ProviderDescription", "CredentialSpec, ProviderDescription, ToolchainSpec, WheelFile"),
+        Edit(
+            DESCRIPTION,
+            "toolchain=None,",
+            "toolchain=ToolchainSpec(\n"
+            '    distribution="acme-agent",\n'
+            "    version=VERSION,\n"
+            f"    wheels=({', '.join(WHEELS)}),\n"
+            '    root="acme_agent",\n'
+            '    program="bin/acme",\n'
+            '    executables=("bin/acme",),\n'
+            "),",
+        ),
+        Edit("tests/test_declarations.py", "platforms = ()", 'platforms = ("linux-x86_64", "linux-aarch64")'),
+    ),
+)
+"""It pins a program. Nothing installs that here: the tiny agent is run all the same."""
 MUTANTS = (
     Mutant(
         "tested-is-not-installed",
@@ -44,5 +65,17 @@ MUTANTS = (
         "resumes-what-was-never-seen",
         f"{PART}.test_which_version_may_resume_which",
         (Edit(DESCRIPTION, "RESUMES: frozenset[str] = frozenset()", 'RESUMES: frozenset[str] = frozenset({"0.9.0"})'),),
+    ),
+    Mutant(
+        "pins-what-cannot-be-executed",
+        f"{PART}.test_the_pin_is_whole",
+        (Edit(DESCRIPTION, 'executables=("bin/acme",)', 'executables=("bin/other",)'),),
+        PINNED,
+    ),
+    Mutant(
+        "has-no-digest-for-a-machine",
+        f"{PART}.test_the_pin_is_whole",
+        (Edit(DESCRIPTION, f", {WHEELS[1]}", ","),),
+        PINNED,
     ),
 )

@@ -28,6 +28,7 @@ from jamcore.domain.providers import ProviderRefusedError
 from jamcore.testing.guards import Process, descendants, settle
 from jamcore.testing.providers.case import Case, one_after_another
 from jamcore.testing.providers.claims import Claim, ProviderTests, asked_of
+from jamcore.testing.servers.faults import SlowFault
 from jamcore.testing.servers.ledger import held_at
 from jamcore.testing.servers.script import Call, Hold, Match, Rule, Text, say
 
@@ -35,6 +36,8 @@ DONE = TurnEnded(outcome=TurnOutcome.COMPLETED)
 STOPPED = TurnEnded(outcome=TurnOutcome.INTERRUPTED)
 FIRST, SECOND = Match(last_user_contains="first"), Match(last_user_contains="second")
 FINE = say("fine", match=SECOND)
+NOT_A_BYTE = SlowFault(first_byte_s=300)
+"""Not even the head of an answer comes for longer than anything here takes."""
 IN_TWO_PARTS = Rule(answer=(Text(deltas=("one ", "two"), hold=Hold(gate="g", after=1)),))
 """An answer whose second part waits at the gate ``g``."""
 WAIT_FOR = "pwd > here; for i in $(seq 400); do [ -e ../{0}/here ] && exit 0; sleep 0.02; done; exit 1"
@@ -139,7 +142,7 @@ class ProviderTurns(ProviderTests):
 
         Until the start nothing can be interrupted, and a turn that was sent counts as in doubt.
         """
-        async with case.running(Rule(answer=(Hold(gate="never"), Text(deltas=("x",))))) as (_, runtime):
+        async with case.running(Rule(answer=(Text(deltas=("x",)),), fault=NOT_A_BYTE)) as (_, runtime):
             identity = await case.begin(runtime)
             with anyio.fail_after(case.limit_s):
                 async with runtime.turn(identity, "token-7732") as events, anyio.create_task_group() as tasks:
