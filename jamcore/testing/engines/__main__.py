@@ -34,7 +34,8 @@ class TestEngine(EngineSuite):
 
 An engine passes when every check that it claims passes. *Asked of* names, in brackets, what an engine must claim first: an ability, or an
 isolation class from which on the rule is a promise. What is not claimed is reported as "not claimed" with the reason, never as passed.
-`jamcore.testing.engines.bad` makes bad engines from a good one: each fails the one check that names its fault, which proves the suite.
+`jamcore.testing.engines.bad` makes bad engines from a good one, at least one for each check: it fails that check and no other, which
+proves the suite. `NOT_BY_ITS_PORT` names what no engine's port can break, with the reason.
 """
 
 

@@ -16,9 +16,9 @@ from jamcore.testing.engines import Check, EngineSuite, Topic, checks_of
 from jamcore.testing.engines.bad import FAULTS, NOT_BY_ITS_PORT
 
 pytest_plugins = "pytester"
-pytestmark = [pytest.mark.guarantee("ENG-5", "KIT-1"), pytest.mark.timeout(300)]
 
 WHOLE = os.environ.get("JAM_MUTANTS") == "all"
+pytestmark = [pytest.mark.guarantee("ENG-5", "KIT-1"), pytest.mark.timeout(1800 if WHOLE else 300)]
 QUICK = (Topic.BYTES, Topic.HALF_CLOSE, Topic.USERS, Topic.MOUNTS)
 """Whose checks are put to every bad engine: all together they take longer than the rest of the core's tests."""
 

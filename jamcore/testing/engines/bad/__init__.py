@@ -1,7 +1,7 @@
 """Engines that break one rule each, made from any good one: what the suite must find, and find alone.
 
 A suite that passes on a bad engine proves nothing. Each :class:`Fault` names the check that has to fail; all others have to pass. The good
-engine must claim what the check is about; one that limits resources makes the rest of the limits' faults, whether it holds them or not.
+engine must claim what the check is about. Limits are forgotten whether it holds them or not; "does what it can" needs one that it does not.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import socket
@@ -14,7 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from jamcore.domain.plan import GUEST_HOME
+import anyio
+
 from jamcore.domain.resources import FIELDS, Holding, Limit, Means
 from jamcore.domain.sandboxes import (
     Access,
@@ -31,6 +31,8 @@ from jamcore.system.guest import GuestProcess
 from jamcore.testing.engines.bad.proxies import BadEngine, Fault
 
 MOST_CONNECTIONS = 64
+LATE_S = 0.5
+"""How long a connection on which nothing is sent is kept from who takes it."""
 
 
 class _KnowsWhatIsFrozen(BadEngine):
@@ -147,6 +149,23 @@ class _ForgetsWhoTakes(BadEngine):
         for taken, port in self.taken:
             if taken == name:
                 self.good.on_connection(name, port, socket.socket.close)
+
+
+class _LosesWhatIsSentFirst(BadEngine):
+    """The first byte of a connection is gone before anybody takes it."""
+
+    def on_connection(self, name: str, port: int, accept: Accept) -> None:
+        async def late(end: socket.socket) -> None:
+            try:
+                with anyio.move_on_after(LATE_S):
+                    await anyio.wait_readable(end)
+                    end.recv(1)
+            except BaseException:
+                end.close()
+                raise
+            accept(end)
+
+        self.good.on_connection(name, port, lambda end: self.tasks.start_soon(late, end))
 
 
 class _RunsNothingBesideConnections(BadEngine):
@@ -272,7 +291,7 @@ class _DoesWhatItCan(BadEngine):
 
 
 class _ShowsItsHost(BadEngine):
-    """The directory that the guest's disk lies in is in every sandbox, and the guest's user may read it."""
+    """The directory that the guest's disk lies in is in every sandbox, and everybody may read it."""
 
     def sandbox(self, spec: SandboxSpec) -> SandboxSpec:
         place = str(Path(spec.guest_disk).parent)
@@ -280,10 +299,10 @@ class _ShowsItsHost(BadEngine):
         return spec.model_copy(update={"mounts": (*spec.mounts, shown)})
 
     def program(self, name: str, spec: ExecSpec) -> ExecSpec:
-        disk = Path(self.specs[name].guest_disk)
-        user = Path(self.good.host_path(name, GUEST_HOME)).stat()
-        for path in (disk.parent, *disk.parent.glob("*"), *disk.parent.glob("h/*")):
-            os.chown(path, user.st_uid, user.st_gid)
+        place = Path(self.specs[name].guest_disk).parent
+        for path in (place, *place.glob("*"), *place.glob("*/*")):
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode | (0o005 if path.is_dir() else 0o004))
         return spec
 
     def host_path(self, name: str, guest_path: str) -> Path:
@@ -301,6 +320,7 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
         "freezes once": Fault(_FreezesOnce, "frozen-guests-write-nothing-and-go-on-after"),
         "wakes everybody": Fault(_WakesEverybody, "what-stood-still-before-stands-still-after"),
         "forgets who takes connections": Fault(_ForgetsWhoTakes, "connections-arrive-connected-and-half-close"),
+        "loses what is sent first": Fault(_LosesWhatIsSentFirst, "connections-arrive-connected-and-half-close"),
         "runs nothing beside connections": Fault(_RunsNothingBesideConnections, "more-connections-than-the-bound-wait"),
         "answers for nobody": Fault(_AnswersForNobody, "nobody-takes-the-port-and-the-guest-sees-an-end"),
         "follows links": Fault(_FollowsLinks, "guest-files-are-found-on-the-host"),

@@ -19,6 +19,8 @@ AFTER_BYTES = 2 << 20
 PATIENCE_S = 2.0
 """How long an engine that ends the output with the input waits for the first of it: a filter on a busy machine has begun by then."""
 FEW_PROGRAMS = 12
+TERMINAL_BYTES = 1024
+"""Less than a terminal holds for a program that does not read."""
 
 
 class _LosesNul(BadProcess):
@@ -105,22 +107,17 @@ class _Buffered(Input):
         self._order = anyio.Lock()
 
     async def send(self, item: bytes) -> None:
-        done, errors = anyio.Event(), list[Exception]()
+        if not self._order.locked():  # what can be known at once is: whether anybody is there at all
+            await self.good.send(item[:1])
+            item = item[1:]
 
         async def write() -> None:
-            try:
-                async with self._order:
+            async with self._order:
+                with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                     await self.good.send(item)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-                errors.append(error)
-            finally:
-                done.set()
 
         self._engine.tasks.start_soon(write)
-        with anyio.move_on_after(0.1):
-            await done.wait()
-        for error in errors:  # what is known at once is said
-            raise error
+        await anyio.lowlevel.checkpoint()
 
     async def aclose(self) -> None:
         async def close() -> None:
@@ -224,8 +221,7 @@ class _DropsWhatATerminalDoesNotTake(BadProcess):
 
 class _Dropping(Input):
     async def send(self, item: bytes) -> None:
-        with anyio.move_on_after(0.1):
-            await self.good.send(item)
+        await self.good.send(item[:TERMINAL_BYTES])
 
 
 FAULTS: Mapping[str, Fault] = MappingProxyType(
