@@ -10,7 +10,9 @@ from types import MappingProxyType
 from jamcore.testing.skeleton.making import Kind, files_of
 from jamcore.testing.sources import workspace_root
 
-EXAMPLES: Mapping[Kind, str] = MappingProxyType({Kind.PROVIDER: "example_agent", Kind.ENGINE: "example_engine"})
+EXAMPLES: Mapping[Kind, str] = MappingProxyType(
+    {Kind.PROVIDER: "example_agent", Kind.ENGINE: "example_engine", Kind.POLICY: "example_policy"}
+)
 """The plugin that is kept of each kind."""
 
 

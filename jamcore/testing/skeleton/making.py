@@ -29,6 +29,7 @@ class Kind(StrEnum):
 
     PROVIDER = "provider"
     ENGINE = "engine"
+    POLICY = "policy"
 
 
 def names_of(name: str) -> Mapping[str, str]:

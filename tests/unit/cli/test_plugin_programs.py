@@ -26,6 +26,7 @@ def became(monkeypatch: pytest.MonkeyPatch) -> Became:
     [
         (("new", "my_agent"), ("jamcore.testing.skeleton", "--", "my_agent")),
         (("new", "my_engine", "--engine", "--json"), ("jamcore.testing.skeleton", "--engine", "--json", "--", "my_engine")),
+        (("new", "my_rule", "--policy"), ("jamcore.testing.skeleton", "--policy", "--", "my_rule")),
         (("new", "x", "--directory", "-d"), ("jamcore.testing.skeleton", "--directory=-d", "--", "x")),
         (("check",), ("jamcore.testing.check",)),
         (("check", "."), ("jamcore.testing.check", "--", ".")),

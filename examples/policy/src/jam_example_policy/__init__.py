@@ -1,0 +1,1 @@
+"""ExamplePolicy, a policy for every room of Jam."""

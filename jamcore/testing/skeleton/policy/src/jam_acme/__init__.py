@@ -1,0 +1,1 @@
+"""Acme, a policy for every room of Jam."""
