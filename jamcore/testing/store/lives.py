@@ -26,6 +26,8 @@ LET_IT_WAIT_S = 0.2
 """So that the second one most likely waits for the first; when it does not, the test proves less and passes."""
 MANY = 25
 PAGE = 100_000
+WRITER = (sys.executable, "-m", "jamcore.testing.store.writer")
+"""The program of the other process."""
 
 
 class LifeTests(StoreTests):
@@ -213,7 +215,7 @@ def _rest(writer: subprocess.Popen[str], last: int) -> list[str]:
 @contextmanager
 def _writing(url: str, daemon: UUID, room: UUID) -> Iterator[subprocess.Popen[str]]:
     """Run the writer; it has ended when the context does."""
-    argv = (sys.executable, "-m", "jamcore.testing.store.writer", url, str(daemon), str(room))
+    argv = (*WRITER, url, str(daemon), str(room))
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
