@@ -19,7 +19,7 @@ pytest_plugins = "pytester"
 
 WHOLE = os.environ.get("JAM_MUTANTS") == "all"
 pytestmark = [pytest.mark.guarantee("ENG-5", "KIT-1"), pytest.mark.timeout(1800 if WHOLE else 300)]
-QUICK = (Topic.BYTES, Topic.HALF_CLOSE, Topic.USERS, Topic.MOUNTS)
+QUICK = (Topic.BYTES, Topic.USERS, Topic.MOUNTS)
 """Whose checks are put to every bad engine: all together they take longer than the rest of the core's tests."""
 
 ENGINES = Path(__file__).parents[1] / "engines"
