@@ -21,15 +21,17 @@ from jamcore.testing.skeleton.examples import EXAMPLES
 from jamcore.testing.skeleton.making import Kind
 
 ROOT = Path(__file__).parents[2]
+PLUGINS = (Kind.PROVIDER, Kind.ENGINE)
+"""A policy would be a part of every room; tests/real/test_policies.py is about that."""
 RULES = (say("answer-2", match=Match(last_user_contains="second")), say("answer-1", match=Match(last_user_contains="first")))
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory in which both examples are installed from their sources."""
+    """A directory in which both plugins are installed from their sources."""
     directory = tmp_path_factory.mktemp("site")
     sources = directory / "sources"
-    for kind in Kind:  # a copy: building leaves files beside the sources
+    for kind in PLUGINS:  # a copy: building leaves files beside the sources
         shutil.copytree(ROOT / "examples" / kind.value, sources / kind.value)
     options = [
         "--quiet",
@@ -40,7 +42,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--root-user-action=ignore",
     ]
     argv = [sys.executable, "-m", "pip", "install", *options, "--target", str(directory / "site")]
-    subprocess.run([*argv, *(str(sources / kind.value) for kind in Kind)], check=True, timeout=100)
+    subprocess.run([*argv, *(str(sources / kind.value) for kind in PLUGINS)], check=True, timeout=100)
     return directory / "site"
 
 
