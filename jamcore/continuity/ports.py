@@ -97,6 +97,9 @@ class ObservationRows(Protocol):
     def latest(self, checkpoint_id: UUID, session_id: UUID, /) -> Observation | None:
         """Return the newest for this checkpoint and session."""
 
+    def last_of_session(self, session_id: UUID, /) -> Observation | None:
+        """Return the newest of a session, whichever checkpoint it was for."""
+
 
 class VerificationRows(Protocol):
     """What it showed when generations were read whole."""

@@ -17,15 +17,16 @@ import anyio.from_thread
 import anyio.to_thread
 
 from jamcore.continuity.capturing.capture import Bounds, Capture, Captured
+from jamcore.continuity.capturing.kept import kept_of
 from jamcore.continuity.capturing.ledger import inputs_of, record_generation
-from jamcore.continuity.capturing.reading import Before
+from jamcore.continuity.capturing.reading import Before, root_before
 from jamcore.continuity.coordinator import Coordinators, ExclusivePermit
 from jamcore.continuity.databases.capture import DatabaseCapture, paths_before
 from jamcore.continuity.databases.guest_calls import GuestDatabases
 from jamcore.continuity.generations.databases import declared
 from jamcore.continuity.generations.format import ALGORITHM
-from jamcore.continuity.generations.objects import Root, read_root, write_root
-from jamcore.continuity.generations.packs import BlockDamagedError, PackWriter
+from jamcore.continuity.generations.objects import Root, write_root
+from jamcore.continuity.generations.packs import PackWriter
 from jamcore.continuity.generations.publish import CheckpointFailedError, Generation, Generations
 from jamcore.continuity.generations.restoring import is_half_restored
 from jamcore.continuity.ports import CheckpointStore
@@ -66,6 +67,7 @@ class _Request:
     state_root: Path
     rules: CaptureRules
     declared: tuple[str, ...]
+    conversations: tuple[str, ...]
     provider_version: str
     identities: Mapping[UUID, str]
     freeze: Freeze | None
@@ -158,6 +160,7 @@ class CheckpointBroker:
             state_root=state_root,
             rules=CaptureRules(capture_list),
             declared=declared(capture_list),
+            conversations=() if declared(capture_list) else capture_list.conversation_patterns,
             provider_version=provider_version,
             identities=dict(identities or {}),
             freeze=freeze,
@@ -251,7 +254,7 @@ class CheckpointBroker:
 
         ``owned`` takes what must be dropped in the end.
         """
-        sessions, previous = await self._store.read(
+        sessions, previous, refused = await self._store.read(
             partial(inputs_of, request.host, request.identities, confirmed=request.confirmed)
         )
         # The order of ids is the order of making: what is recorded late, and which of two copies is the newer one, goes by it.
@@ -261,7 +264,7 @@ class CheckpointBroker:
             if databases:
                 await databases.begin()
             pack, captured, before = await anyio.to_thread.run_sync(
-                partial(self._read_state, request, checkpoint, previous, distrusted, owned, now_ns)
+                partial(self._read_state, request, checkpoint, previous, distrusted, owned, now_ns, refused)
             )
             if databases:
                 await databases.made(before)
@@ -276,6 +279,7 @@ class CheckpointBroker:
         distrusted: frozenset[int],
         owned: ExitStack,
         now_ns: int,
+        refused: frozenset[str],
     ) -> tuple[PackWriter, Captured, tuple[Names, ...]]:
         """Read the state, and return what databases the generation before has, too."""
         host_id = request.host.id
@@ -288,6 +292,8 @@ class CheckpointBroker:
         self._crash.reach("publish.begun")
         with blocks.reader() as source:
             before = Before(source, intact=not blocks.damaged, distrusted=distrusted)
+            root = root_before(before, previous)
+            kept = kept_of(refused, request.conversations, source, root, intact=before.intact)
             capture = Capture(
                 request.rules,
                 pack,
@@ -295,9 +301,9 @@ class CheckpointBroker:
                 now_ns=now_ns,
                 stack=owned,
                 bounds=self._bounds,
+                kept=kept,
                 alive=anyio.from_thread.check_cancelled,
             )
-            root = _root(before, previous)
             return pack, capture.run(request.state_root, root), paths_before(source, root)
 
     async def _with_databases(self, read: _Read) -> Root:
@@ -388,12 +394,3 @@ class CheckpointBroker:
 
     def _lock(self, host_id: UUID) -> anyio.Lock:
         return self._publishing.setdefault(host_id, anyio.Lock())
-
-
-def _root(before: Before, previous: Checkpoint | None) -> Root | None:
-    if previous is None:
-        return None
-    try:
-        return read_root(before.source, bytes.fromhex(previous.root_digest))
-    except (BlockDamagedError, ValueError):
-        return None

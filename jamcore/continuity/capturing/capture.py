@@ -12,9 +12,10 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from jamcore.continuity.capturing.kept import NOTHING, Kept
 from jamcore.continuity.capturing.logs import LogLedger, listing_before
 from jamcore.continuity.capturing.reading import Before, Deferred, FileReader
 from jamcore.continuity.generations.content import write_stream
@@ -83,6 +84,7 @@ class Capture:
         now_ns: int,
         stack: ExitStack,
         bounds: Bounds | None = None,
+        kept: Kept = NOTHING,
         alive: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare the walk.
@@ -94,12 +96,14 @@ class Capture:
             now_ns: The wall clock at the start; decides which change times are too young to prove anything.
             stack: Owns the descriptors of ``Captured.deferred``.
             bounds: The limits; the domain's by default.
+            kept: Files that are not looked at: what the generation before has of them stays.
             alive: Called often; raises when the caller gave up.
         """
         self._rules = rules
         self._sink = sink
         self._source = before.source
         self._bounds = bounds or Bounds()
+        self._kept = kept
         self._alive = alive
         self._reader = FileReader(sink, before, now_ns=now_ns, stack=stack, alive=alive)
         self._logs = LogLedger(before.source, rules)
@@ -124,17 +128,19 @@ class Capture:
 
     def _children(self, directory: int, path: Names, stored: Listing) -> list[bytes]:
         """Store what is in an open directory and return its entries, encoded; those that did not change are passed on as they are."""
-        names = names_in(directory, self._bounds.files - self._looked_at)
-        self._looked_at += len(names)
-        if self._looked_at > self._bounds.files:
-            raise CaptureRefusedError(path=shown(path) or ".", reason=f"more than {self._bounds.files} files")
+        names = self._names(directory, path)
+        instead = self._instead(directory, path, names)
         rules = self._rules.within(path)
         records: list[bytes] = []
         passed_on: set[bytes] = set()
         changed: dict[bytes, Entry] = {}
-        for number, name in enumerate(names):
+        for number, name in enumerate(sorted({*names, *instead}) if instead else names):
             if number % NAMES_EACH == 0:
                 self._alive()
+            if name in instead:
+                records += instead[name]
+                passed_on.add(name)
+                continue
             status = status_of(directory, name)
             if status is None:
                 continue
@@ -154,6 +160,41 @@ class Capture:
             if name not in passed_on:
                 self._logs.note((*path, name), stored.entry(name), changed.get(name))
         return records
+
+    def _names(self, directory: int, path: Names) -> list[bytes]:
+        names = names_in(directory, self._bounds.files - self._looked_at)
+        self._looked_at += len(names)
+        if self._looked_at > self._bounds.files:
+            raise CaptureRefusedError(path=shown(path) or ".", reason=f"more than {self._bounds.files} files")
+        return names
+
+    def _instead(self, directory: int, path: Names, names: list[bytes]) -> dict[bytes, list[bytes]]:
+        """Return the names in a directory whose place what the generation before has takes, with that, encoded: nothing, where it has none.
+
+        These are the files of kept conversations, and directories on the way to one that are gone.
+        """
+        kept, theirs = self._kept.below(path), self._kept.theirs.within(path)
+        found: dict[bytes, list[bytes]] = {}
+        for name in {*names, *kept} if kept or theirs else ():
+            status = status_of(directory, name) if name in kept else None
+            gone = name in kept and (status is None or not stat.S_ISDIR(status.st_mode))
+            if gone or any(test.matches(name) for test in theirs):
+                found[name] = self._kept_entry((*path, name), kept.get(name))
+        return found
+
+    def _kept_entry(self, path: Names, held: Entry | None) -> list[bytes]:
+        """Return what the generation before has of kept conversations at a path, encoded; of a directory no more than what is theirs."""
+        if held is None:
+            return []
+        if held.kind is not Kind.DIRECTORY:
+            self._count(path, held.content.size)
+            return [encode(held)]
+        kept, stored = self._kept.below(path), listing_before(self._source, held.content)
+        for name in stored:
+            if name not in kept:
+                self._logs.note((*path, name), stored.entry(name), None)
+        records = [record for name in sorted(kept) for record in self._kept_entry((*path, name), kept[name])]
+        return [encode(replace(held, content=write_records(self._sink, records)))]
 
     def _unchanged(
         self, stored: Listing, path: Names, name: bytes, kind: CaptureKind, status: os.stat_result, rules: NameRules

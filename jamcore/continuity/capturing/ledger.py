@@ -7,7 +7,7 @@ from uuid import UUID
 
 from jamcore.continuity.generations.publish import Generation
 from jamcore.continuity.ports import Rows
-from jamcore.domain.continuity import Checkpoint, CheckpointSession
+from jamcore.domain.continuity import Checkpoint, CheckpointSession, ObservationOutcome
 from jamcore.domain.errors import ConflictError
 from jamcore.domain.events import TurnStateChanged
 from jamcore.domain.sessions import RuntimeHost, Turn, TurnState
@@ -15,9 +15,10 @@ from jamcore.domain.sessions import RuntimeHost, Turn, TurnState
 
 def inputs_of(
     host: RuntimeHost, identities: Mapping[UUID, str], rows: Rows, *, confirmed: bool = True
-) -> tuple[tuple[CheckpointSession, ...], Checkpoint | None]:
-    """Validate against the store and return the canonical list of sessions and the generation before (CONT-3).
+) -> tuple[tuple[CheckpointSession, ...], Checkpoint | None, frozenset[str]]:
+    """Validate against the store and return the canonical list of sessions, the generation before, and the conversations that were refused.
 
+    Those are of the sessions whose last resume failed: what they come back from is the generation before, and nothing newer (CONT-7).
     Not ``confirmed``: nobody compared the completed turns with the state, so the list names none of them (CONT-11).
 
     Raises:
@@ -34,9 +35,10 @@ def inputs_of(
             raise ConflictError(kind="session", ref=str(session_id), problem="it is bound to another identity")
     previous = rows.checkpoints.latest_of_host(host.id)
     before = {held.session_id: held.last_turn_id for held in previous.sessions} if previous else {}
+    refused = {session.id for session in stored.values() if session.provider_identity and _was_refused(rows, session.id)}
 
     def completed(session: UUID) -> list[Turn]:
-        return _completed(rows, session) if confirmed else []
+        return _completed(rows, session) if confirmed and session not in refused else []
 
     sessions = tuple(
         CheckpointSession(
@@ -46,7 +48,7 @@ def inputs_of(
         )
         for session in sorted(stored.values(), key=lambda session: session.id)
     )
-    return sessions, previous
+    return sessions, previous, frozenset(stored[each].provider_identity or "" for each in refused)
 
 
 def record_generation(generation: Generation, rows: Rows) -> Checkpoint:
@@ -60,6 +62,11 @@ def record_generation(generation: Generation, rows: Rows) -> Checkpoint:
                 turn = rows.turns.move(turn_id, TurnState.CAPTURED, checkpoint_id=row.id)
                 rows.events.append(turn.room_id, turn.id, [TurnStateChanged(state=TurnState.CAPTURED, detail=str(row.id))])
     return row
+
+
+def _was_refused(rows: Rows, session_id: UUID) -> bool:
+    last = rows.observations.last_of_session(session_id)
+    return last is not None and last.outcome is ObservationOutcome.FAILED
 
 
 def _completed(rows: Rows, session_id: UUID) -> list[Turn]:

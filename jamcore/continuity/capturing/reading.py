@@ -11,9 +11,9 @@ from jamcore.continuity.capturing.growth import Live
 from jamcore.continuity.capturing.logs import still_holds
 from jamcore.continuity.generations.content import read_leaves, write_index
 from jamcore.continuity.generations.format import BLOCK, Sink, Source, Unit, digest_of
-from jamcore.continuity.generations.objects import MODES, Entry, Growth, Kind, Listing, Witness
+from jamcore.continuity.generations.objects import MODES, Entry, Growth, Kind, Listing, Root, Witness, read_root
 from jamcore.continuity.generations.packs import BlockDamagedError
-from jamcore.domain.continuity import CaptureRefusedError, SecretInStateError
+from jamcore.domain.continuity import CaptureRefusedError, Checkpoint, SecretInStateError
 from jamcore.domain.secret_shapes import OVERLAP, SecretScan
 from jamcore.system.crew import spread
 from jamcore.system.trees import Names, Seen, SwappedError, reading, shown
@@ -35,6 +35,16 @@ class Before:
     source: Source
     intact: bool
     distrusted: frozenset[int] = frozenset()
+
+
+def root_before(before: Before, previous: Checkpoint | None) -> Root | None:
+    """Return the root of the generation before; ``None`` where there is none, or none that can be read."""
+    if previous is None:
+        return None
+    try:
+        return read_root(before.source, bytes.fromhex(previous.root_digest))
+    except (BlockDamagedError, ValueError):
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ with that conversation's id. What no pattern names is everybody's, and never goe
 
 from __future__ import annotations
 
-import glob
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from uuid import UUID
@@ -16,9 +15,9 @@ from jamcore.continuity.generations.databases import Database, read_databases
 from jamcore.continuity.generations.format import Source
 from jamcore.continuity.generations.objects import Entry, Kind, Root, is_name, read_root, walk_tree
 from jamcore.continuity.generations.publish import Generation
-from jamcore.continuity.tree.patterns import Globs
+from jamcore.continuity.tree.patterns import Globs, conversation_globs
 from jamcore.domain.checkpoint_exports import CheckpointExportRefusedError, CheckpointScope, ExportedConversation
-from jamcore.domain.continuity import CONVERSATION, CaptureList, CheckpointCorruptError, ContinuityFailure, ContinuityRefusedError
+from jamcore.domain.continuity import CaptureList, CheckpointCorruptError, ContinuityFailure, ContinuityRefusedError
 from jamcore.system.trees import Names, shown
 
 
@@ -84,14 +83,10 @@ def _kept(files: Mapping[Names, Entry], patterns: Sequence[str], chosen: Sequenc
     return kept
 
 
-def _globs(patterns: Sequence[str], identities: Iterable[str]) -> Globs:
-    """Put conversations into the patterns. Escaped: an id with a star in it would stand for others, too."""
-    found = []
-    for identity in identities:
-        if not is_name(identity.encode()):
-            raise CheckpointExportRefusedError(path=".", reason="the id of a conversation cannot be part of a file's name")
-        found += [pattern.replace(CONVERSATION, glob.escape(identity)) for pattern in patterns]
-    return Globs(found)
+def _globs(patterns: Sequence[str], identities: Sequence[str]) -> Globs:
+    if not all(is_name(identity.encode()) for identity in identities):
+        raise CheckpointExportRefusedError(path=".", reason="the id of a conversation cannot be part of a file's name")
+    return conversation_globs(patterns, identities)
 
 
 def _leaves(entries: Mapping[Names, Entry]) -> dict[Names, Entry]:

@@ -7,11 +7,12 @@ as in a shell. A pattern matches the whole path below the root.
 from __future__ import annotations
 
 import fnmatch
+import glob
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from jamcore.domain.continuity import CaptureKind, CaptureList
+from jamcore.domain.continuity import CONVERSATION, CaptureKind, CaptureList
 from jamcore.domain.errors import InvalidInputError
 from jamcore.system.trees import Names
 
@@ -110,6 +111,12 @@ class Globs:
     def may_match_below(self, directory: Names) -> bool:
         """Say whether anything below the directory could match."""
         return any(glob.may_match_below(directory) for glob in self.globs)
+
+
+def conversation_globs(patterns: Iterable[str], identities: Iterable[str]) -> Globs:
+    """Put conversations into the patterns by which their files are told. Escaped: an id with a star in it would stand for others, too."""
+    patterns = tuple(patterns)
+    return Globs(each.replace(CONVERSATION, glob.escape(identity)) for identity in identities for each in patterns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,11 @@ class Observations(Repository):
         )
         return Observation.model_validate_json(rows[0]["record"]) if rows else None
 
+    def last_of_session(self, session: UUID) -> Observation | None:
+        """Return the one of a session that was recorded last, whichever checkpoint it was for."""
+        rows = self._rows(OBSERVATIONS.c.session_id == session, order=[OBSERVATIONS.c.seq.desc()], limit=1)
+        return Observation.model_validate_json(rows[0]["record"]) if rows else None
+
     def of_session(self, session: UUID) -> tuple[Observation, ...]:
         """Return all observations of a session, oldest first."""
         rows = self._rows(OBSERVATIONS.c.session_id == session, order=[OBSERVATIONS.c.seq])
