@@ -5,7 +5,7 @@ from __future__ import annotations
 from jamcore.testing.mutants.mutation import CONFTEST, DESCRIPTION, PLAN, PLUGIN, Base, Edit, Mutant
 
 PART = "ProviderDeclarations"
-WHEELS = [f'WheelFile(platform="linux-{machine}", sha256="0" * 64)' for machine in ("x86_64", "aarch64")]
+WHEELS = tuple(f'WheelFile(platform="linux-{machine}", sha256="0" * 64)' for machine in ("x86_64", "aarch64"))
 PINNED = Base(
     "pinned",
     (
