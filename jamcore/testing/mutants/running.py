@@ -1,4 +1,8 @@
-"""Running the suite on plugins with replacements: one process has imported what all need, and forks for each plugin."""
+"""Running the suite on plugins with replacements: one process has imported what all need, and forks for each plugin.
+
+That is pytest's own import of the suite, with its asserts rewritten, so that a failure says what was found; the lives of
+:mod:`jamcore.testing.crash` are forked from a process that imported without it.
+"""
 
 from __future__ import annotations
 
