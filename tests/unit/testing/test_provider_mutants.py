@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 import jamcore
-from jamcore.testing.mutants.__main__ import GOOD
+from jamcore.testing.mutants.__main__ import GOOD, problems
 from jamcore.testing.mutants.mutation import AGENT, Edit, MutationError, files_with, place
+from jamcore.testing.mutants.running import Report
 from jamcore.testing.mutants.table import BASES, MUTANTS, PARTS, WITHOUT, parts_of, parts_on
 from jamcore.testing.providers.__main__ import PARTS as SUITE
 from jamcore.testing.providers.__main__ import checks_of, suite_of
@@ -43,7 +44,7 @@ GOOD_ONES = [pytest.param(f"{GOOD}{name}", marks=needs_of(parts_on(base)), id=na
 def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Any]]:
     """What the suite says of each plugin whose test is in this run. They are run together: what they import is imported once."""
     selected = [item.callspec.params["name"] for item in request.session.items if "reports" in getattr(item, "fixturenames", ())]  # type: ignore[attr-defined]
-    options = ["--json", "--keep", str(tmp_path_factory.mktemp("mutants")), *(["--whole"] if WHOLE else [])]
+    options = ["--json", "--beside", "4", "--keep", str(tmp_path_factory.mktemp("mutants")), *(["--whole"] if WHOLE else [])]
     argv = [sys.executable, "-P", "-m", "jamcore.testing.mutants", *options, *selected]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode in {0, 1}, done.stderr
@@ -97,6 +98,30 @@ def test_a_plugin_outside_its_wheel_is_found(tmp_path: Path, place_of: str, outc
     argv = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", check]
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert f"1 {outcome}" in done.stdout
+
+
+NAME, MUTANT = next(iter(MUTANTS.items()))
+BASE = f"{GOOD}{MUTANT.base.name}"
+OTHER = "ProviderTurns.test_another"
+
+
+@pytest.mark.parametrize(
+    ("report", "wrong"),
+    [
+        (Report(NAME, {MUTANT.found_by: "failed", OTHER: "passed"}), []),
+        (Report(NAME, {MUTANT.found_by: "passed", OTHER: "passed"}), [f"{MUTANT.found_by} did not fail"]),
+        (Report(NAME, {OTHER: "passed"}), [f"{MUTANT.found_by} did not fail"]),
+        (Report(NAME, {MUTANT.found_by: "failed", OTHER: "failed"}), [f"{OTHER} failed too"]),
+        (Report(NAME, {MUTANT.found_by: "failed"}, outside=("no import",)), ["outside any check: no import"]),
+        (Report(BASE, {OTHER: "failed"}), [f"{OTHER} failed too", f"{MUTANT.found_by} did not pass"]),
+        (Report(BASE, {MUTANT.found_by: "not claimed"}), [f"{MUTANT.found_by} did not pass"]),
+    ],
+)
+def test_what_comes_of_a_run_is_judged(report: Report, wrong: list[str]) -> None:
+    """A check that is gone, or passes, finds nothing; one more that fails says something else; one that was not asked is no proof."""
+    found = [*problems(report)]
+    assert [line for line in found if line in wrong] == wrong
+    assert found == wrong or report.name == BASE  # other checks did not pass on that either
 
 
 @pytest.mark.guarantee("KIT-1")
