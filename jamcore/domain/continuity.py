@@ -292,6 +292,17 @@ class CaptureRefusedError(RefusalError):
 
 
 @dataclass(eq=False)
+class SiblingRefusedError(CaptureRefusedError):
+    """The resume of another conversation was refused, and its state, which is in no checkpoint, cannot be told from theirs (CONT-7)."""
+
+    code: ClassVar[str] = "continuity.sibling_refused"
+    hint: ClassVar[str] = (
+        "Resume that room again. If it is refused again, stop all rooms of its sandbox (`jam room stop ROOM --accept-unsaved` accepts that "
+        "the last checkpoint is missing) and resume it first: what is in no checkpoint is then given up, and the last one restored for all."
+    )
+
+
+@dataclass(eq=False)
 class SecretInStateError(CaptureRefusedError):
     """The provider's state holds a secret as plain text, so no checkpoint of it is made (SEC-7)."""
 

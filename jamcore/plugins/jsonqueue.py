@@ -1,12 +1,14 @@
-"""The two bounded buffers of a line client: notifications on their way to the subscriber, and the end of an error output."""
+"""What a line client keeps: notifications on their way to the subscriber, the end of an error output, and requests that wait."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 
+from jamcore.domain.errors import JamError
 from jamcore.plugins.jsonlines import Notification, plain
 
 QUEUED_MESSAGES = 1_024
@@ -98,3 +100,20 @@ class Tail:
     def text(self) -> str:
         """Return it as text without control characters."""
         return plain(b"".join(self._parts)[-self._limit :].decode(errors="replace"), self._limit)
+
+
+class Waiter:
+    """One request that waits for its answer."""
+
+    __slots__ = ("answered", "done", "error", "result")
+
+    def __init__(self, answered: Callable[[], None] | None) -> None:
+        self.answered = answered
+        self.done = anyio.Event()
+        self.result: Any = None
+        self.error: JamError | None = None
+
+    def settle(self, result: Any, error: JamError | None) -> None:  # noqa: ANN401 - JSON
+        """Hand over the answer."""
+        self.result, self.error = result, error
+        self.done.set()

@@ -39,7 +39,7 @@ from jamcore.plugins.jsonlines import (
     encode,
     parse,
 )
-from jamcore.plugins.jsonqueue import NotificationQueue, Tail
+from jamcore.plugins.jsonqueue import NotificationQueue, Tail, Waiter
 from jamcore.system.guest import GuestProcess
 
 CHUNK_BYTES = 1 << 18
@@ -111,7 +111,7 @@ class LineClient:
         self._asked_at_once = asked_at_once
         self._error: JamError | None = None
         self._last_id = 0
-        self._waiting: dict[int, _Waiter] = {}
+        self._waiting: dict[int, Waiter] = {}
         self._unwanted: set[int] = set()
         self._questions = 0
         self._queue = NotificationQueue()
@@ -207,7 +207,7 @@ class LineClient:
         """
         self._raise_if_ended()
         self._last_id += 1
-        id_, waiter = self._last_id, _Waiter(answered)
+        id_, waiter = self._last_id, Waiter(answered)
         self._waiting[id_] = waiter
         try:
             with anyio.move_on_after(timeout_s):
@@ -394,19 +394,3 @@ class LineClient:
         """Raise a copy of the reason: one exception object raised in several tasks would share its traceback and notes."""
         if self._error is not None:
             raise replace(self._error)
-
-
-class _Waiter:
-    """One request that waits for its answer."""
-
-    __slots__ = ("answered", "done", "error", "result")
-
-    def __init__(self, answered: Callable[[], None] | None) -> None:
-        self.answered = answered
-        self.done = anyio.Event()
-        self.result: Any = None
-        self.error: JamError | None = None
-
-    def settle(self, result: Any, error: JamError | None) -> None:  # noqa: ANN401 - JSON
-        self.result, self.error = result, error
-        self.done.set()

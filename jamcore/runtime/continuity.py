@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 from jamcore.continuity.capturing.broker import CheckpointBroker, Freeze
+from jamcore.continuity.capturing.kept import can_keep
 from jamcore.continuity.resets.evidence import BoundSession, Looked, RecoveryInspector, ResumeRules
 from jamcore.continuity.resuming.activate import Activator, Placement
 from jamcore.continuity.resuming.compare import RestoredOtherwiseError
@@ -24,7 +25,9 @@ from jamcore.domain.continuity import (
     ContinuityRefusedError,
     DatabaseHelperError,
     Observation,
+    ObservationOutcome,
     ResumeSource,
+    SiblingRefusedError,
 )
 from jamcore.domain.events import SessionNotice, TurnStarted, TurnStateChanged
 from jamcore.domain.providers import ProviderTurn
@@ -48,7 +51,8 @@ FilesBetween = Callable[[str, str], Awaitable[str]]
 class HostContinuity:
     """Owned by one worker. ``expectations`` holds, for each session that resumes, its decision and where its bytes come from.
 
-    ``settling`` is the session for which the host's state was put in place when it came up.
+    ``settling`` is the session for which the host's state was put in place when it came up. ``unproven`` are the sessions, with their
+    rooms, whose program came back with something else than was captured while this host was up.
     """
 
     host: RuntimeHost
@@ -67,6 +71,7 @@ class HostContinuity:
     databases: HostDatabases | None = None
     expectations: dict[UUID, tuple[ActivationDecision, Placement]] = field(default_factory=dict)
     settling: RuntimeSession | None = None
+    unproven: dict[UUID, str] = field(default_factory=dict)
 
     async def activate(self, seat: Seat, *, may_restore: bool = True) -> None:
         """Decide how the session may start, store the decision, and put its state in place (CONT-7).
@@ -207,6 +212,10 @@ class HostContinuity:
         if remembered == () and came_with_turns(turns, seat.session.id, lineage):
             lost = "the conversation that was imported had turns, and it has none"
         observation = await self._record(seat.session, reported=reported, detail=detail or lost, lost=lost != "")
+        if observation.outcome is ObservationOutcome.SUCCEEDED:
+            self.unproven.pop(seat.session.id, None)
+        elif reported is not None:
+            self.unproven[seat.session.id] = seat.said_as
         require_success(observation, room=seat.room_name)
         placement = self.expectations[seat.session.id][1]
         later = sum(turn.state is TurnState.CAPTURED for turn in turns) - len(held)
@@ -290,15 +299,23 @@ class HostContinuity:
 
         ``bound_s``: how long the turns that run are waited for. ``checkpoint_id``: where it must be an exact retry.
         Not ``confirmed``: turns that were completed are not taken to be in it.
+
+        Raises:
+            SiblingRefusedError: A session was refused and cannot be kept as the generation before has it.
+            JamError: As :meth:`CheckpointBroker.capture`.
         """
         if not self.hooks.description.continuity:
             return None
+        captures = await self.hooks.declare_capture()
+        if self.unproven and not can_keep(captures):
+            why = "its program came back with something else than was captured"
+            raise SiblingRefusedError(path=".", reason=why, concerns=", ".join(self.unproven.values()))
         try:
             row = await self.broker.capture(
                 self.host,
                 reason=reason,
                 state_root=self.state_root,
-                capture_list=await self.hooks.declare_capture(),
+                capture_list=captures,
                 provider_version=self.program_version,
                 freeze=self.freeze,
                 databases=self.databases.guest if self.databases else None,

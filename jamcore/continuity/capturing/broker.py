@@ -17,7 +17,7 @@ import anyio.from_thread
 import anyio.to_thread
 
 from jamcore.continuity.capturing.capture import Bounds, Capture, Captured
-from jamcore.continuity.capturing.kept import kept_of
+from jamcore.continuity.capturing.kept import can_keep, kept_of
 from jamcore.continuity.capturing.ledger import inputs_of, record_generation
 from jamcore.continuity.capturing.reading import Before, root_before
 from jamcore.continuity.coordinator import Coordinators, ExclusivePermit
@@ -160,7 +160,7 @@ class CheckpointBroker:
             state_root=state_root,
             rules=CaptureRules(capture_list),
             declared=declared(capture_list),
-            conversations=() if declared(capture_list) else capture_list.conversation_patterns,
+            conversations=capture_list.conversation_patterns if can_keep(capture_list) else (),
             provider_version=provider_version,
             identities=dict(identities or {}),
             freeze=freeze,

@@ -13,7 +13,7 @@ from jamcore.continuity.generations.format import Source
 from jamcore.continuity.generations.objects import Entry, Kind, Root, is_name, walk_tree
 from jamcore.continuity.generations.packs import BlockDamagedError
 from jamcore.continuity.tree.patterns import Globs, conversation_globs
-from jamcore.domain.continuity import CaptureRefusedError
+from jamcore.domain.continuity import CaptureKind, CaptureList, CaptureRefusedError
 from jamcore.system.trees import Names
 
 
@@ -34,6 +34,11 @@ class Kept:
 
 
 NOTHING = Kept()
+
+
+def can_keep(captures: CaptureList) -> bool:
+    """Say whether the files of one conversation can be told from those of others; a database holds all of them."""
+    return bool(captures.conversation_patterns) and all(entry.kind is not CaptureKind.DATABASE for entry in captures.entries)
 
 
 def kept_of(identities: Collection[str], patterns: Iterable[str], source: Source, previous: Root | None, *, intact: bool) -> Kept:
