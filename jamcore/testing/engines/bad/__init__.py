@@ -13,12 +13,14 @@ from typing import Any
 
 from jamcore.engines.port import Engine, EngineContext, EnginePlugin
 from jamcore.system.tasks import owned_tasks
-from jamcore.testing.engines.bad import abilities, lives, processes, streams
+from jamcore.testing.engines.bad import abilities, disks, lives, processes, streams
 from jamcore.testing.engines.bad.proxies import BadEngine, BadProcess, Fault
 
 __all__ = ["FAULTS", "NOT_BY_ITS_PORT", "BadEngine", "BadProcess", "Fault", "with_fault"]
 
-FAULTS: Mapping[str, Fault] = MappingProxyType({**streams.FAULTS, **processes.FAULTS, **lives.FAULTS, **abilities.FAULTS})
+FAULTS: Mapping[str, Fault] = MappingProxyType(
+    {**streams.FAULTS, **processes.FAULTS, **lives.FAULTS, **disks.FAULTS, **abilities.FAULTS}
+)
 """Every fault by name."""
 
 NOT_BY_ITS_PORT: Mapping[str, str] = MappingProxyType(
