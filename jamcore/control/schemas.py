@@ -54,7 +54,7 @@ class ProviderList(Record):
 
 
 class PluginList(Record):
-    """Every provider, engine and policy plugin, also those that were not loaded."""
+    """Every provider, engine, policy and family plugin, also those that were not loaded."""
 
     items: tuple[PluginView, ...]
 

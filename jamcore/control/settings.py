@@ -79,7 +79,7 @@ class Settings(BaseSettings):
     )
     blocked_plugins: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Provider, engine and policy plugins that are never imported, by name, separated by commas, besides those that"
+        description="Provider, engine, policy and family plugins that are never imported, by name, separated by commas, besides those that"
         " `jam plugin block` keeps a list of.",
     )
     providers: Annotated[dict[str, object], NoDecode] = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jamcore.daemon.enginehouse import EngineHouse
-from jamcore.domain.plugins import PluginReport
+from jamcore.domain.plugins import PluginKind, PluginReport
 from jamcore.domain.providers import NothingToInstallError, ToolchainMissingError
 from jamcore.domain.requests import CellRow, InstalledToolchain, InstallProgress, ProviderView
 from jamcore.plugins.manager import ProviderManager
@@ -29,8 +29,8 @@ class Providers:
         )
 
     async def list(self) -> tuple[ProviderView, ...]:
-        """Return every plugin, also the ones that were not loaded."""
-        return tuple(self._view(report) for report in self._plugins.reports())
+        """Return every provider, also the ones that were not loaded."""
+        return tuple(self._view(report) for report in self._plugins.reports() if report.kind is PluginKind.PROVIDER)
 
     async def install(self, provider: str) -> InstalledToolchain:
         """Get the provider's pinned program.

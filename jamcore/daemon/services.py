@@ -115,7 +115,7 @@ class PluginService(Protocol):
     """Plugins themselves: where each comes from, what became of it, and whether a person wants it."""
 
     async def list(self) -> tuple[PluginView, ...]:
-        """Return every provider, engine and policy plugin, also those not loaded, each with all that is wrong with it."""
+        """Return every provider, engine, policy and family plugin, also those not loaded, each with all that is wrong with it."""
 
     async def block(self, name: str, why: str) -> tuple[PluginView, ...]:
         """Never import what has this name from the next start on. Returns all that have it. An exact retry changes nothing."""

@@ -12,6 +12,7 @@ from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.inventory import SandboxInventory
 from jamcore.daemon.options import DaemonOptions
 from jamcore.domain.ids import DaemonId
+from jamcore.domain.plugins import PluginKind
 from jamcore.domain.providers import NothingToInstallError, ToolchainMissingError
 from jamcore.domain.requests import DoctorReport, EngineView, FindingView, Health
 from jamcore.domain.sandboxes import Finding, Isolation
@@ -75,7 +76,7 @@ class SystemStatus:
         findings.append(self._sandboxing(engines))
         loaded = False
         for report in self._plugins.reports():
-            loaded = loaded or report.state == "loaded"
+            loaded = loaded or (report.kind is PluginKind.PROVIDER and report.state == "loaded")
             findings.append(report.finding())
         # An engine that was loaded has said more by its health.
         findings.extend(report.finding() for report in self._engines.reports() if report.state != "loaded")

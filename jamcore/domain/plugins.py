@@ -75,6 +75,7 @@ class PluginKind(StrEnum):
     PROVIDER = "provider"
     ENGINE = "engine"
     POLICY = "policy"
+    FAMILY = "family"
 
 
 class BlockedBy(StrEnum):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from jamcore.domain.errors import InvalidInputError
-from jamcore.domain.plugins import Block, PluginReport
+from jamcore.domain.plugins import NO_BLOCKS, Block, PluginKind, PluginReport, import_problem
 from jamcore.system.distributions import Found, claimed_by, unfit
 from jamcore.system.foreign import Raised, call_bounded
 
@@ -40,8 +40,32 @@ class ProviderFamily(Protocol):
         """
 
 
+async def examined(name: str, same: tuple[Found, ...], *, block: Block | None, limit_s: float) -> PluginReport:
+    """Return what becomes of an installed family: it is imported, unless it is blocked, and asked for its name."""
+    found = same[0]
+    report = replace(_report(name, found), kind=PluginKind.FAMILY, configured=False)
+    if block is not None:
+        return replace(report, state="blocked", block=block)
+    if len(same) > 1:
+        return replace(report, state="broken", violations=(claimed_by(same),))
+    if other := unfit(found):
+        return replace(report, state="incompatible", violations=(other,))
+    try:
+        made = await call_bounded(lambda: _family(found), limit_s=limit_s)
+    except TimeoutError:
+        return replace(report, state="broken", violations=(f"importing it took longer than {limit_s:g} s",))
+    if isinstance(made, Raised):
+        return replace(report, state="broken", violations=(import_problem(found.entry.value, made.error, str(made)),))
+    return report
+
+
 async def provider_of(
-    name: str, table: object, families: Mapping[str, tuple[Found, ...]], *, limit_s: float
+    name: str,
+    table: object,
+    families: Mapping[str, tuple[Found, ...]],
+    *,
+    limit_s: float,
+    blocks: Mapping[str, Block] = NO_BLOCKS,
 ) -> tuple[PluginReport, object]:
     """Make a provider's plugin object from its table; raises for no fault of the table or of the family, nor where it is no table.
 
@@ -54,6 +78,8 @@ async def provider_of(
     if not isinstance(family, str):
         return _report(name, None, f"providers.{name}.{FAMILY}: it is missing, or is no text"), None
     same = families.get(family, ())
+    if same and family in blocks:
+        return _report(name, None, f"the family {family!r} is blocked; to undo it: {blocks[family].unblock}"), None
     if len(same) != 1:
         problem = claimed_by(same) if same else f"no installed distribution brings the family {family[:40]!r}"
         return _report(name, None, problem), None
@@ -84,12 +110,16 @@ CONFIGURATION = "configuration"
 
 
 def _make(found: Found, name: str, table: Table) -> object:
-    family = found.entry.load()()
+    return _family(found).provider(name, {key: value for key, value in table.items() if key != FAMILY})
+
+
+def _family(found: Found) -> ProviderFamily:
+    family: ProviderFamily = found.entry.load()()
     said = family.jam_family()
     if said != found.name:
         message = f"the family calls itself {str(said)[:40]!r} but is installed as {found.name!r}"
         raise ValueError(message)
-    return family.provider(name, {key: value for key, value in table.items() if key != FAMILY})
+    return family
 
 
 def _problem(name: str, found: Found, error: BaseException) -> str:

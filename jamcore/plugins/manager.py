@@ -90,13 +90,16 @@ class ProviderManager:
             for name, same in names.items():
                 await self._load_one(name, same, made, blocked=blocked, policy=group == POLICIES)
         makers = by_name(entry for entry in entries if entry.group == FAMILIES)
+        for name, same in makers.items():
+            limit_s = self._import_limit_s
+            self._reports.append(await families.examined(name, same, block=blocked.get(name), limit_s=limit_s))
         for name, table in sorted(tables.items()):
             if name in blocked:
                 self._reports.append(families.blocked(blocked[name]))
             elif any(name in names for names in groups.values()):
                 self._reports.append(families.taken(name, table))
             else:
-                report, plugin = await families.provider_of(name, table, makers, limit_s=self._import_limit_s)
+                report, plugin = await families.provider_of(name, table, makers, limit_s=self._import_limit_s, blocks=blocked)
                 if report.violations:
                     self._reports.append(report)
                 else:
@@ -115,13 +118,13 @@ class ProviderManager:
         return tuple(self._reports)
 
     def report(self, name: str) -> PluginReport:
-        """Return the last report about a name.
+        """Return the last report about a provider or policy of a name.
 
         Raises:
             UnknownProviderError: No plugin of this name was found.
         """
         for report in reversed(self._reports):
-            if report.name == name:
+            if report.name == name and report.kind is not PluginKind.FAMILY:
                 return report
         raise UnknownProviderError(provider=name[:64], known=tuple(sorted(self._hooks)))
 

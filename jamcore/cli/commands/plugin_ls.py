@@ -9,7 +9,7 @@ from jamcore.cli.plugins import COLUMNS, notes_on, plugin_row
 
 
 def command(json: JsonOption = False, app_directory: DirectoryOption = None) -> None:
-    """List provider, engine and policy plugins: where each comes from, which plugin interface it was built for, and what became of it.
+    """List provider, engine, policy and family plugins: where each comes from, which interface it was built for, and what became of it.
 
     One that was not loaded is listed with everything that is wrong with it; one that uses what will go, with a warning.
     """

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from jamcore.daemon.enginehouse import EngineHouse
 from jamcore.daemon.plugins import WHY_CHARACTERS, Blocks, Plugins
+from jamcore.daemon.providers import Providers
 from jamcore.domain import layout
 from jamcore.domain.errors import InvalidInputError
 from jamcore.domain.plugins import (
@@ -95,6 +97,14 @@ async def test_every_plugin_is_listed_with_where_it_comes_from(tmp_path: Path, s
         assert (view.built_for, view.core) == ("1.0", "1.0")
     assert "jam_contribute_plam" in " ".join(views["hooks"].problems)
     assert "jamblock" in views["hooks"].hint
+
+
+async def test_a_policy_is_not_listed_as_a_provider(tmp_path: Path, site: Path) -> None:
+    """`jam provider ls` is about agents; a policy is none."""
+    unused = cast("Any", None)
+    started = await Started(tmp_path).load(site)
+    providers = Providers(plugins=started.manager, engines=unused, toolchains=unused, gate=unused)
+    assert [view.name for view in await providers.list()] == ["good", "hooks"]
 
 
 async def test_an_engine_that_could_not_be_opened_is_not_called_loaded(tmp_path: Path, site: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jamcore.domain.plugins import NO_BLOCKS, Block, blocked_by_setting
+from jamcore.domain.plugins import NO_BLOCKS, Block, PluginKind, blocked_by_setting
 from jamcore.plugins.families import FAMILIES
 from jamcore.plugins.manager import PROVIDERS, ProviderManager
 
@@ -117,6 +117,36 @@ async def test_a_bad_table_disables_its_own_provider(found: list[metadata.EntryP
     assert (report.state, report.configured) == ("broken", True)
     assert words in " ".join(report.violations)
     assert report.finding().hint == "Correct the table [providers.bad] in config.toml."
+
+
+async def test_families_are_listed_with_what_became_of_each(found: list[metadata.EntryPoint]) -> None:
+    """Also where no table names one: a person sees what is installed and what is wrong with it. None is taken for a provider."""
+    manager = ProviderManager()
+    await manager.load(found=found)
+    families = {report.name: report for report in manager.reports() if report.kind is PluginKind.FAMILY}
+    assert {name: report.state for name, report in families.items()} == {"gone": "broken", "liar": "broken", "made": "loaded"}
+    assert "calls itself 'another'" in families["liar"].violations[0]
+    assert "AttributeError" in families["gone"].violations[0]
+    assert families["gone"].hint().startswith("Upgrade or uninstall the distribution")
+    assert families["made"].title == "made (family)"
+    assert manager.names() == ("installed",)
+
+
+async def test_a_blocked_family_is_not_imported_and_its_tables_say_so(found: list[metadata.EntryPoint]) -> None:
+    """The table's provider is refused with what undoes the block."""
+    module = next(entry.value.partition(":")[0] for entry in found)
+    manager = ProviderManager()
+    entries = [entry for entry in found if entry.group == FAMILIES]
+    await manager.load(found=entries, tables={"one": GOOD}, blocked=blocked_by_setting(("made", "liar", "gone")))
+    assert {report.name: report.state for report in manager.reports()} == {
+        "gone": "blocked",
+        "liar": "blocked",
+        "made": "blocked",
+        "one": "broken",
+    }
+    said = "the family 'made' is blocked; to undo it: take made out of the setting blocked_plugins"
+    assert manager.report("one").violations == (said,)
+    assert module not in sys.modules
 
 
 @pytest.mark.parametrize("name", ["bad name!", "Bad", "", "x" * 33])
