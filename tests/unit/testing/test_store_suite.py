@@ -6,6 +6,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,17 @@ def anyio_backend():
 def test_of_its_author():
     """A rule of theirs."""
 '''
+GUIDE = "docs/store-authors.md"
+MY_DATABASE = """
+import tempfile
+from contextlib import contextmanager
+
+
+@contextmanager
+def my_database():
+    with tempfile.TemporaryDirectory() as directory:
+        yield f"sqlite:///{directory}/jam.db"
+"""
 CHOSEN = "own or instants or case_counts or in_another_process or of_its_author"
 
 
@@ -106,13 +118,8 @@ def test_every_part_is_in_the_suite_and_no_check_is_hidden_by_another() -> None:
 @pytest.mark.guarantee("KIT-1")
 def test_one_report_says_what_failed_and_what_was_not_asked(tmp_path: Path) -> None:
     """`jam plugin check` of a directory whose tests subclass the suite: the rule, why it is there and the page, as of a plugin's."""
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests/test_store.py").write_text(MODULE)
-    (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = -k '{CHOSEN}'\nanyio_mode = auto\n")
-    argv = [sys.executable, "-m", "jamcore.testing.check", "--json", f"{tmp_path}/"]
-    done = subprocess.run(argv, capture_output=True, timeout=100, check=False)
-    found = {each["check"]: each for each in json.loads(done.stdout)["checks"]}
-    assert done.returncode == 1, done.stderr
+    status, found = _check(tmp_path, MODULE, f"-k '{CHOSEN}'")
+    assert status == 1
     failed = found.pop("instants")
     assert (failed["outcome"], failed["page"]) == ("failed", f"{PAGE}#content")
     assert (failed["rule"].startswith("To the microsecond"), bool(failed["why"])) == (True, True)
@@ -124,3 +131,26 @@ def test_one_report_says_what_failed_and_what_was_not_asked(tmp_path: Path) -> N
     assert found["of its author"]["page"] == ""
     assert found["two daemons with one database keep to their own"]["outcome"] == "passed"
     assert f"## {failed['page'].partition('#')[2]}\n" in (ROOT / PAGE).read_text(encoding="utf-8")
+
+
+@pytest.mark.guarantee("KIT-1")
+def test_what_the_guide_says_to_write_is_enough(tmp_path: Path) -> None:
+    """Its module, with a database behind it, is a report of the suite."""
+    [module] = re.findall(r"```python\n(.*?)```", (ROOT / GUIDE).read_text(encoding="utf-8"), re.DOTALL)
+    status, found = _check(tmp_path, module + MY_DATABASE, "-k 'case_counts or truth_values or in_another_process'")
+    assert status == 0
+    assert {name: each["outcome"] for name, each in found.items()} == {
+        "case counts": "passed",
+        "truth values": "passed",
+        "a former life in another process ends with the next one": "not claimed",
+    }
+
+
+def _check(directory: Path, module: str, options: str) -> tuple[int, dict[str, dict[str, str]]]:
+    """Run `jam plugin check` on a directory whose tests are this module; return its status, and each check as the report has it."""
+    (directory / "tests").mkdir()
+    (directory / "tests/test_store.py").write_text(module)
+    (directory / "pytest.ini").write_text(f"[pytest]\naddopts = {options}\n")
+    argv = [sys.executable, "-m", "jamcore.testing.check", "--json", f"{directory}/"]
+    done = subprocess.run(argv, capture_output=True, timeout=100, check=False)
+    return done.returncode, {each["check"]: each for each in json.loads(done.stdout)["checks"]}
