@@ -29,6 +29,7 @@ LONGEST_S = 600.0
 POLL_S = 0.05
 QUIET = ("-p", "no:cacheprovider", "-q", "--tb=short")
 _WARM = """\
+import jamcore.api
 from jamcore.testing.providers import fixtures, opening, standin
 from jamcore.testing.providers.__main__ import PARTS, suite_of
 from jamcore.testing.servers import chat, faults
@@ -174,11 +175,13 @@ def _fork(subject: Subject, directory: Path) -> int:
 
 def _in_child(subject: Subject, directory: Path) -> None:
     source = place(directory, *subject.edits)
-    os.environ["PYTHONPATH"] = str(source)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(source), os.environ.get("PYTHONPATH"))))
     sys.path.insert(0, str(source))
     chosen = _Chosen(subject)
     with chdir(directory), (directory / "log").open("w") as log, redirect_stdout(log), redirect_stderr(log):
-        pytest.main([*QUIET, f"--rootdir={directory}", "tests"], plugins=[chosen])
+        status = pytest.main([*QUIET, f"--rootdir={directory}", "tests"], plugins=[chosen])
+    if status not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
+        chosen.outside.append(f"pytest ended with {status}: {(directory / 'log').read_text()[-4000:]}")
     spent = os.times()
     report = chosen.report(sum(spent[:4]))
     (directory / "report.json").write_text(json.dumps(asdict(report)))
