@@ -95,6 +95,7 @@ guarantees: $(STAMP)
 	$(BIN)/python -m jamcore.testing.hooks_page
 	$(BIN)/python -m jamcore.testing.capabilities_page
 	$(BIN)/python -m jamcore.testing.scenario.page
+	$(BIN)/python -m jamcore.testing.sbx.page
 
 install: $(STAMP)
 
