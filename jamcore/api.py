@@ -116,7 +116,7 @@ from jamcore.plugins.reading import (
     text,
     whole,
 )
-from jamcore.plugins.runtime import GuestLauncher, ProviderRuntime
+from jamcore.plugins.runtime import GuestLauncher, ProviderRuntime, ReleasesThreads
 from jamcore.plugins.turnstream import TurnStream
 from jamcore.plugins.versions import may_resume
 from jamcore.system.ids import random_id
@@ -211,6 +211,7 @@ __all__ = [
     "Reasoning",
     "Record",
     "RefusalError",
+    "ReleasesThreads",
     "RemoteError",
     "Resources",
     "ResumableProvider",

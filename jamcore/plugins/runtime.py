@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jamcore.domain.approvals import ApprovalAnswer
 from jamcore.domain.events import ProviderEvent
@@ -77,4 +77,23 @@ class ProviderRuntime(Protocol):
 
         Raises:
             ProviderGoneError, ProviderProtocolError: The connection ended first.
+        """
+
+
+@runtime_checkable
+class ReleasesThreads(Protocol):
+    """A runtime that can have a thread no longer: one more method, for a program that serves several sessions.
+
+    A runtime without it takes a resume of a thread that it has loaded as if it had not. Where a session has a process of its own, the
+    process is ended instead.
+    """
+
+    async def release_thread(self, identity: ProviderIdentity) -> None:
+        """Have a thread no longer: no turn of it is taken until it is resumed again, and that resume is as any other.
+
+        Called when a thread came back and is not taken: without what was captured, or nobody waits for it any more. No turn runs in it. A
+        thread that is not loaded is passed over.
+
+        Raises:
+            ProviderRefusedError, ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: The program has it still.
         """

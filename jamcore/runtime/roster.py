@@ -224,6 +224,8 @@ class Roster:
         if seat.failure is None:
             seat.failure = HostWentDownError(host=self.key.sandbox, why=self._end.why)
         if not first:  # the first one's failure is the host's, whose finaliser puts it down
+            if not seat.own_process:
+                await self._seating.release(seat)
             with anyio.move_on_after(self._limits.finalise_s):
                 await self._seating.put_down((seat,), f"it did not come back: {seat.failure}", parked=False)
             self._forget(seat)

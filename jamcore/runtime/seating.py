@@ -21,7 +21,7 @@ from jamcore.domain.ids import ProviderIdentity, provider_identity
 from jamcore.domain.limits import PROVIDER_REQUEST_S, Limits
 from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError, ProviderTimeoutError
 from jamcore.domain.sessions import Turn, TurnState
-from jamcore.plugins.runtime import ProviderRuntime
+from jamcore.plugins.runtime import ProviderRuntime, ReleasesThreads
 from jamcore.runtime.bringup import BringUp
 from jamcore.runtime.deadlines import TurnStuckError
 from jamcore.runtime.safekeeping import Safekeeping
@@ -64,6 +64,18 @@ class Seating:
         await continuity.compare_files(seat, await self.bring_up.files_of(seat), partial(self.bring_up.between, seat))
         waiting = await continuity.settle(seat, state.turns)
         return waiting or continuity.needs_new_generation(seat)
+
+    async def release(self, seat: Seat) -> None:
+        """Have the program that others share let go of a thread that was not taken; it is resumed as any other when it is tried again."""
+        runtime: object = seat.runtime
+        identity, seat.runtime = seat.session.provider_identity, None
+        if identity is None or not isinstance(runtime, ReleasesThreads):
+            return
+        with anyio.move_on_after(self.limits.child_shutdown_s):
+            try:
+                await runtime.release_thread(ProviderIdentity(identity))
+            except JamError as error:  # no turn of it is run either way: its seat is gone
+                structlog.get_logger("jam.worker").warning("a thread is still loaded", seat=seat.said_as, error=str(error))
 
     async def serve(self, seat: Seat) -> None:
         """Run the seat's turns, one at a time, until cancelled."""

@@ -10,10 +10,11 @@ from types import MappingProxyType
 
 import pytest
 
-from jamcore.api import ThreadRequest
+from jamcore.api import ProviderRefusedError, ReleasesThreads, ThreadRequest, provider_identity
 from jamcore.testing.providers.case import Case
 from jamcore.testing.providers.kills import ProviderKills
 from jamcore.testing.providers.resume import HOSTILE_WORDS, ProviderResume
+from jamcore.testing.providers.turns import DONE
 
 pytestmark = [pytest.mark.needs("copilot"), pytest.mark.unprivileged]
 
@@ -65,6 +66,21 @@ class TestResume(ProviderResume):
             work / ".github" / "mcp.json": servers,
             work / ".github" / "hooks" / "h.json": hooks,
         }
+
+    @pytest.mark.guarantee("CONT-7")
+    async def test_a_thread_that_was_let_go_of_takes_no_turn_and_comes_back(self, case: Case) -> None:
+        """In the same program: what it has loaded is no longer in use."""
+        async with case.server(*self.rules(case)) as model, case.opened(model) as runtime:
+            assert isinstance(runtime, ReleasesThreads)
+            identity = await case.begin(runtime)
+            await case.turn(runtime, identity, "first")
+            await runtime.release_thread(provider_identity(identity))
+            with pytest.raises(ProviderRefusedError, match="not loaded"):
+                await case.turn(runtime, identity, "fourth")
+            await runtime.release_thread(provider_identity(identity))
+            again = await case.resume(runtime, identity)
+            assert (again.identity, len(again.turns)) == (identity, 1)
+            assert (await case.turn(runtime, identity, "fourth"))[-1] == DONE
 
     async def test_a_resumed_thread_keeps_its_model_unless_another_is_named(self, case: Case) -> None:
         """What it was opened with is in the journal; what a resume names is used from then on."""

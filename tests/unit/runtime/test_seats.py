@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from jamcore.domain.approvals import ApprovalPolicy
-from jamcore.domain.continuity import Checkpoint, CheckpointReason
+from jamcore.domain.continuity import Checkpoint, CheckpointReason, ResumeFailedError
 from jamcore.domain.limits import Limits
 from jamcore.domain.providers import ProviderRefusedError, ProviderTimeoutError
 from jamcore.domain.sandboxes import EngineFailedError
@@ -65,6 +65,19 @@ class Program:
         """See :class:`ProviderRuntime`."""
         return SimpleNamespace(identity="thread-1")
 
+    loaded: set[str] = field(default_factory=set)
+
+    async def resume_thread(self, identity: str, _request: object) -> object:
+        """See :class:`ProviderRuntime`."""
+        if identity in self.loaded:
+            raise ProviderRefusedError(provider="scripted", request="resume", detail="it is loaded already")
+        self.loaded.add(identity)
+        return SimpleNamespace(identity=identity, turns=())
+
+    async def release_thread(self, identity: str) -> None:
+        """See :class:`ReleasesThreads`."""
+        self.loaded.discard(identity)
+
 
 @dataclass
 class Host:
@@ -76,6 +89,8 @@ class Host:
     saving: Callable[[], Awaitable[None]] = nothing
     making: Callable[[], Awaitable[None]] = nothing
     own: frozenset[UUID] = frozenset()
+    bound: dict[UUID, str] = field(default_factory=dict)
+    proving: Callable[[], Awaitable[None]] = nothing
     full: bool = False
     programs: list[Program] = field(default_factory=list)
     leases: Leases = field(default_factory=Leases)
@@ -107,6 +122,14 @@ class Host:
         self.programs.append(program)
         yield program
         program.end.set()
+
+    async def observe(self, _seat: Seat, **_: object) -> None:
+        """See :meth:`HostContinuity.observe`."""
+        await self.proving()
+
+    async def between(self, *_: object) -> str:
+        """See :meth:`BringUp.between`."""
+        return ""
 
     async def files_of(self, _seat: Seat) -> None:
         """See :meth:`BringUp.files_of`."""
@@ -164,7 +187,16 @@ class Host:
         """See :class:`WorkerFactory`."""
         await self.making()
         row = SimpleNamespace(id=HOST, agent_id=KEY.agent, sandbox=KEY.sandbox)
-        self.continuity = SimpleNamespace(host=row, settle=self.settle, capture=self.capture, melt=lambda: None, note_files=nothing)
+        self.continuity = SimpleNamespace(
+            host=row,
+            settle=self.settle,
+            capture=self.capture,
+            melt=lambda: None,
+            note_files=nothing,
+            observe=self.observe,
+            compare_files=nothing,
+            needs_new_generation=lambda _seat: False,
+        )
         self.standing = SimpleNamespace(live=self.live, down=self.down, say=nothing, unsaved=nothing)
         self.worker = HostWorker(bring_up=cast("Any", self), leases=self.leases, runner=cast("Any", self), limits=self.limits)
         return self.worker
@@ -174,7 +206,7 @@ class Host:
         await anyio.lowlevel.checkpoint()
         if self.full and live:
             raise SharedHostFullError(host="jam-x", seats=live, reason="full")
-        record = SimpleNamespace(id=session, provider_identity=None, model=None, approvals=ApprovalPolicy.NEVER)
+        record = SimpleNamespace(id=session, provider_identity=self.bound.get(session), model=None, approvals=ApprovalPolicy.NEVER)
         workspace = SimpleNamespace(guest_path=f"/jam/work/{session}")
         return Seat(session=cast("Any", record), workspace=cast("Any", workspace), room_id=session, own_process=session in self.own)
 
@@ -360,6 +392,42 @@ async def test_a_session_that_cannot_join_gives_back_its_own_claim_alone(host: H
             del host.admitting[B]
             await pool.start(HOST, B)
             assert pool.sessions() == {A, B}
+
+
+@pytest.mark.guarantee("CONT-7", "SHARE-2")
+@pytest.mark.parametrize("how", ["not proven", "given up"])
+async def test_a_thread_that_came_back_and_is_not_taken_is_let_go_of(host: Host, how: str) -> None:
+    """The program that the others share has it no longer, so that it can be resumed again while they go on."""
+    host.bound[B] = "thread-B"
+    begun = anyio.Event()
+
+    async def prove() -> None:
+        begun.set()
+        if how == "given up":
+            await anyio.sleep_forever()
+        raise ResumeFailedError(session="B", expected="thread-B", reported="thread-B")
+
+    host.proving = prove
+    with anyio.fail_after(HANG_S):
+        async with host.pool() as pool:
+            await pool.start(HOST, A)
+            async with anyio.create_task_group() as tasks:
+
+                async def join() -> None:
+                    with suppress(ResumeFailedError):
+                        await pool.start(HOST, B)
+
+                tasks.start_soon(join)
+                await begun.wait()
+                if how == "given up":
+                    assert host.programs[0].loaded == {"thread-B"}
+                    tasks.cancel_scope.cancel()
+            assert host.programs[0].loaded == set()
+            assert pool.sessions() == {A}
+            host.proving = nothing
+            await pool.start(HOST, B)
+            assert pool.sessions() == {A, B}
+            assert host.programs[0].loaded == {"thread-B"}
 
 
 @pytest.mark.guarantee("PREP-5", "SHARE-2")

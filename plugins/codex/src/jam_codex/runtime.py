@@ -118,6 +118,10 @@ class CodexRuntime(ProgramRuntime):
         self._threads[identity] = _thread(identity, request)
         return ThreadState(identity=identity, turns=turns)
 
+    async def release_thread(self, identity: ProviderIdentity) -> None:
+        """See :class:`jamcore.api.ReleasesThreads`. Codex has no word for it, and resumes again what it has; no turn is taken here."""
+        self._threads.pop(identity, None)
+
     async def _turns(self, identity: str) -> tuple[ProviderTurn, ...]:
         turns: list[ProviderTurn] = []
         cursor: str | None = None

@@ -129,6 +129,10 @@ class CopilotRuntime(ProgramRuntime):
             await self._let_go(reported)
         return ThreadState(identity=reported)
 
+    async def release_thread(self, identity: ProviderIdentity) -> None:
+        """See :class:`jamcore.api.ReleasesThreads`."""
+        await self._let_go(identity)
+
     async def _let_go(self, identity: str) -> None:
         """Have a session in the program no longer. One that is not there is passed over."""
         self._threads.pop(identity, None)
