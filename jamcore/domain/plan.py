@@ -209,7 +209,9 @@ class PlanContribution(Record):
 
     ``state_subdirectories`` are made below the provider's state root before the sandbox exists (PREP-3).
     ``guest_directories`` are made on the guest disk, below the home. ``endpoint_paths`` are the ``METHOD /path`` pairs
-    the provider uses; one that always asks with a query names that too: ``POST /v1/messages?beta=true``.
+    the provider uses; one that always asks with a query names that too: ``POST /v1/messages?beta=true``. ``denied_hosts`` are names of
+    hosts, in lower case, on which no room's endpoint may be, nor below them, whoever names it: what a policy adds. A host is known by the
+    name that the endpoint has; what else leads there is not looked up.
     """
 
     agent_image: str
@@ -219,6 +221,7 @@ class PlanContribution(Record):
     extra_mounts: tuple[ExtraMount, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     endpoint_paths: tuple[str, ...] = ()
+    denied_hosts: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)

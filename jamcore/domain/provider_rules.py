@@ -6,6 +6,7 @@ Each returns sentences, one a fault, so that an author sees all of them at once 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from jamcore.domain.cells import SHARED_CELL, Ability, Cell, Placement
@@ -20,6 +21,7 @@ from jamcore.domain.providers import Preparation, ProviderDescription, Toolchain
 _PARAMETER = r"[A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*"
 _ENDPOINT = re.compile(rf"(GET|POST|PUT|PATCH|DELETE|HEAD) (/[A-Za-z0-9._~:@!$&'()*+,;=-]+)+(\?{_PARAMETER}(&{_PARAMETER})*)?\Z")
 _ORIGIN = re.compile(r"(https?)://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(:[0-9]{1,5})?\Z")
+_HOST = re.compile(r"([a-z0-9]([a-z0-9-]*[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\Z|\[[0-9a-f:]+\]\Z")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _SHA512 = re.compile(r"[0-9a-f]{128}\Z")
@@ -73,6 +75,13 @@ def origin_problem(origin: str, *, credential: bool) -> str | None:
     return None
 
 
+def denied_host(origin: str, denied: Iterable[str]) -> str | None:
+    """Return the host of an endpoint's origin if it is one of those that are denied, or below one."""
+    match = _ORIGIN.match(origin)
+    host = match[2].lower().rstrip(".") if match else ""
+    return host if any(host == each or host.endswith(f".{each}") for each in denied) else None
+
+
 def endpoint_path_ok(pair: str) -> bool:
     """Whether ``pair`` is ``METHOD /path`` or ``METHOD /path?name=value&…``: exact, without an escape or ``..``."""
     path = pair.partition(" ")[2].partition("?")[0]
@@ -123,6 +132,7 @@ def contribution_problems(contribution: PlanContribution, context: PlanContext) 
     problems += [
         f"endpoint {pair[:80]!r} is not an exact METHOD /path" for pair in contribution.endpoint_paths if not endpoint_path_ok(pair)
     ]
+    problems += [f"denied host {host[:80]!r} is no name of a host" for host in contribution.denied_hosts if not _HOST.match(host)]
     problems += [f"environment: {fault}" for fault in environment_problems(contribution.environment)]
     for mount in contribution.extra_mounts:
         if not relative_path(mount.subdirectory):

@@ -32,7 +32,7 @@ from jamcore.domain.plan import (
     guest_path,
 )
 from jamcore.domain.plugins import PolicyNotAppliedError
-from jamcore.domain.provider_rules import contribution_problems, origin_problem, plan_context
+from jamcore.domain.provider_rules import contribution_problems, denied_host, origin_problem, plan_context
 from jamcore.domain.providers import ProviderDescription, ToolchainMissingError
 from jamcore.domain.records import Record
 from jamcore.domain.requests import EndpointChoice
@@ -197,6 +197,8 @@ def require_policies(plan: Plan, *, policies: tuple[str, ...], wanted: PlanContr
     before, after, here = _parts(own), _parts(wanted), _parts_of_plan(plan)
     problems = [f"it lacks the {part}" for part in after - before - here]
     problems += [f"it has the {part}" for part in (before - after) & here]
+    if plan.endpoint is not None and (host := denied_host(plan.endpoint.origin, wanted.denied_hosts)):
+        problems.append(f"it reaches {host}")
     if problems:
         raise PolicyNotAppliedError(sandbox=plan.name, policies=policies, problem="; ".join(sorted(problems)))
 
@@ -345,6 +347,8 @@ def _endpoint(inputs: PlanInputs, description: ProviderDescription, contribution
         raise PlanRefusedError(part="endpoint", problem=f"{description.name} has no endpoint of its own: name one")
     if problem := origin_problem(origin, credential=credential is not None):
         raise PlanRefusedError(part="endpoint", problem=problem)
+    if host := denied_host(origin, contribution.denied_hosts):
+        raise PlanRefusedError(part="endpoint", problem=f"no room may reach {host}: a policy of this installation denies it")
     return ModelEndpoint(origin=origin, paths=tuple(sorted(set(contribution.endpoint_paths))), credential=credential)
 
 

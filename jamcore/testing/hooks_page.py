@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import jamcore.api
 from jamcore.domain.plugins import API_VERSION, version_text
@@ -18,7 +19,7 @@ from jamcore.engines.registry import GROUP
 from jamcore.plugins.families import FAMILIES
 from jamcore.plugins.hookspecs import ProviderSpecs
 from jamcore.plugins.manager import POLICIES, PROVIDERS
-from jamcore.plugins.validation import NEEDS, new_manager
+from jamcore.plugins.validation import NEEDS, NOT_WRAPPED, new_manager
 from jamcore.testing.api_surface import members
 from jamcore.testing.sources import workspace_root
 
@@ -48,7 +49,28 @@ Plugins come by entry point, a class that is constructed without arguments once 
 | `{POLICIES}` | a policy: hooks that wrap those of every provider (`@hookimpl(wrapper=True)`), and answer none |
 | `{FAMILIES}` | a family, which makes providers of tables of the configuration (`ProviderFamily`) |
 | `{GROUP}` | an engine (`EnginePlugin`); it has no hooks, and what it must do is in [engine-suite.md](engine-suite.md) |
+
+A policy's wrapper ([policy-authors.md](policy-authors.md)) is called around the provider's implementation, in the same thread and under the
+same time limit. It gets the arguments that it names, asks once (`answer = yield`), and returns an answer of the same type, which is
+validated as the provider's own is. It lets the provider's errors through, and only tightens what it gets. While a policy that is installed
+is neither loaded nor blocked, no plan is made and no room starts ([decision 0024](decisions/0024-mandatory-policies.md)). What a policy may
+do with each hook:
+
+| hook | a policy may |
+|---|---|
+{{wrapped}}
 """
+TIGHTENS: Mapping[str, str] = MappingProxyType(
+    {
+        "jam_contribute_plan": "add read-only mounts, variables and denied hosts; take requests away",
+        "jam_prepare": "add files; those of the provider stay as they are. It is asked also where the provider prepares nothing",
+        "jam_place_session": "refuse a session that the provider would accept",
+        "jam_declare_capture": "add what is never captured, and what counts as a credential",
+        "jam_declare_activation": "add what is deleted and what is checked when a conversation is brought back",
+        "jam_accepts_version": "refuse a version that the provider would accept",
+    }
+)
+"""What a wrapper of each hook may do; all others are wrapped by nobody."""
 _SECTION = re.compile(r"^(Args|Returns|Called):$", re.MULTILINE)
 _ARGUMENT = re.compile(r"^(\w+): ", re.MULTILINE)
 _ROLE = re.compile(r":\w+:`~?([^`]+)`")
@@ -93,7 +115,12 @@ def render(specs: type[ProviderSpecs] = ProviderSpecs) -> str:
     found = hooks(specs)
     rows = (f"| [`{hook.name}`](#{hook.name}) | {_required(hook)} | {hook.since} |" for hook in found)
     index = "\n".join(("| hook | required | since |", "|---|---|---|", *rows))
-    return "\n".join((_HEAD, index, "", *map(_section, found), "## What they take and return\n", *_types(found)))
+    head = _HEAD.replace("{wrapped}", "\n".join(f"| `{hook.name}` | {_wrapped(hook.name)} |" for hook in found))
+    return "\n".join((head, index, "", *map(_section, found), "## What they take and return\n", *_types(found)))
+
+
+def _wrapped(hook: str) -> str:
+    return TIGHTENS[hook] if hook in TIGHTENS else f"not wrap it: {NOT_WRAPPED[hook]}"
 
 
 def _hook(specs: type[ProviderSpecs], name: str) -> Hook:

@@ -161,6 +161,16 @@ async def test_without_the_policy_the_same_room_has_neither(tmp_path: Path, site
     assert "/v1/files" in asked
 
 
+async def test_a_denied_host_is_no_endpoint_of_any_room(tmp_path: Path, site: Path) -> None:
+    """Whoever names it, and however it is written; nothing is made of such a room."""
+    async with running_daemon(daemon_with(tmp_path, site)) as client:
+        for origin in ("https://models.example.net", "https://EU.Models.Example.net.:8443"):
+            with refused("plan.refused") as caught:
+                await client.create_room(managed("example_twin", origin, engine="bubblewrap"))
+            assert "models.example.net: a policy" in str(caught.value)
+        assert await client.rooms() == ()
+
+
 async def test_a_policy_that_fails_stops_every_room(tmp_path: Path, site: Path, failing: Path) -> None:
     """By a typed error that says what failed and names the policies; no room is left of it."""
     async with running_daemon(daemon_with(tmp_path, site, failing)) as client:

@@ -26,6 +26,8 @@ NAME = "probe"
 SEATS = 4
 VERSION, NEWER = "1.0.0", "2.0.0"
 ENDPOINT = "https://probe.example.com"
+DENIED = "denied.example.com"
+"""A host that another policy denies already."""
 REQUESTS = tuple(
     f"{method} /v1/{path}"
     for method in ("GET", "POST")
@@ -82,6 +84,7 @@ class Probe(ResumableProvider):
             ),
             environment=(("PROBE_HOME", context.state_root), ("PROBE_TELEMETRY", "off")),
             endpoint_paths=REQUESTS,
+            denied_hosts=(DENIED,),
         )
 
     @hookimpl

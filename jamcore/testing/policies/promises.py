@@ -169,7 +169,7 @@ class PolicyPromises:
 
     @pytest.mark.guarantee("PLAN-5", "SEC-4")
     async def test_it_never_widens(self, answers: tuple[Answered, ...]) -> None:
-        """No request, writable directory, seat, captured file or version more than the provider has, and nothing prepared is changed.
+        """No request, host, writable directory, seat, captured file or version more than there is, and nothing prepared is changed.
 
         Policies are trusted because they only tighten: what the provider was proven with is then an upper bound, however many there are.
         """
@@ -233,6 +233,7 @@ def _wider(own: Any, made: object) -> Iterator[str]:  # noqa: ANN401 - of the sa
     """Yield in what an answer goes beyond the provider's own."""
     if isinstance(made, PlanContribution):
         yield from (f"the request {pair}" for pair in made.endpoint_paths if pair not in own.endpoint_paths)
+        yield from (f"{host} is not denied any more" for host in own.denied_hosts if host not in made.denied_hosts)
         writable = [mount for mount in made.extra_mounts if mount.access is Access.READ_WRITE]
         yield from (f"the writable mount {mount.guest_path}" for mount in writable if mount not in own.extra_mounts)
     elif isinstance(made, Preparation):

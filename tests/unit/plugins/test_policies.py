@@ -10,10 +10,11 @@ import pytest
 
 from jamcore.api import ExtraMount, PlanContribution, Preparation, PreparedFile, hookimpl
 from jamcore.domain.cells import SHARED_CELL, Ability
-from jamcore.domain.plan import Plan
+from jamcore.domain.plan import Plan, PlanRefusedError
 from jamcore.domain.plugins import PluginKind, PolicyNotAppliedError, PolicyNotLoadedError, blocked_by_setting
-from jamcore.domain.provider_rules import plan_context
+from jamcore.domain.provider_rules import contribution_problems, plan_context
 from jamcore.domain.providers import PluginFailedError
+from jamcore.domain.requests import EndpointChoice
 from jamcore.domain.sandboxes import Access
 from jamcore.plugins.manager import POLICIES, PROVIDERS, ProviderManager
 from jamcore.plugins.validation import NOT_WRAPPED
@@ -198,6 +199,40 @@ def test_a_plan_that_is_older_than_a_policy_is_seen(plan: Plan, what: str) -> No
         require_policies(plan, policies=("house",), wanted=wanted, own=CONTRIBUTION)
     assert refused.value.policies == ("house",)
     require_policies(plans.plan(plans.inputs_for(SHARED_CELL), contribution=wanted), policies=(), wanted=wanted, own=CONTRIBUTION)
+
+
+HOSTS = {
+    "https://models.example": True,
+    "https://eu.models.example": True,
+    "https://MODELS.example.:8443": True,
+    "https://mymodels.example": False,
+    "https://models.example.org": False,
+    "https://127.0.0.1:9": False,
+}
+
+
+@pytest.mark.guarantee("PLAN-5", "SEC-4")
+@pytest.mark.parametrize("origin", HOSTS)
+def test_a_denied_host_is_no_endpoint(origin: str) -> None:
+    """By its name and all below it, however the name is written; a plan that is older than the denial is seen too."""
+    wanted = CONTRIBUTION.model_copy(update={"denied_hosts": ("models.example",)})
+    inputs = plans.inputs_for(SHARED_CELL, endpoint=EndpointChoice(origin=origin))
+    older = plans.plan(inputs)
+    if HOSTS[origin]:
+        with pytest.raises(PlanRefusedError, match="denies it"):
+            plans.plan(inputs, contribution=wanted)
+        with pytest.raises(PolicyNotAppliedError, match="it reaches"):
+            require_policies(older, policies=("house",), wanted=wanted, own=CONTRIBUTION)
+    else:
+        assert plans.plan(inputs, contribution=wanted) == older
+        require_policies(older, policies=("house",), wanted=wanted, own=CONTRIBUTION)
+
+
+@pytest.mark.parametrize("host", ["Models.example", "https://models.example", "models.example:443", "*.example", "", ".example"])
+def test_what_is_no_name_of_a_host_is_refused(host: str) -> None:
+    """A denial that matches nothing would be believed to hold."""
+    made = CONTRIBUTION.model_copy(update={"denied_hosts": (host,)})
+    assert [problem for problem in contribution_problems(made, CONTEXT) if "denied host" in problem]
 
 
 def test_what_a_newer_provider_contributes_is_not_the_policies_part(plan: Plan) -> None:

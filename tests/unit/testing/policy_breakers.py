@@ -159,6 +159,14 @@ class Widening(Keeper):
         return answer.model_copy(update={"endpoint_paths": (*answer.endpoint_paths, "POST /v1/house")})
 
 
+class Forgiving(Keeper):
+    """Allows a host that another policy denied."""
+
+    def changed(self, context: PlanContext, answer: PlanContribution) -> PlanContribution:
+        """Allow it."""
+        return answer.model_copy(update={"denied_hosts": ()})
+
+
 class Writable(Keeper):
     """Adds a directory that the guest may write."""
 

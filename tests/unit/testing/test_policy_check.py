@@ -36,6 +36,7 @@ BROKEN: Mapping[str, str | None] = MappingProxyType(
         "trespassing": "what it makes is valid",
         "repeating": "what it makes is valid",
         "widening": "it never widens",
+        "forgiving": "it never widens",
         "writable": "it never widens",
         "replacing": "it never widens",
         "inviting": "it never widens",

@@ -8,7 +8,7 @@ import pytest
 from jamcore.api import FULL_CELLS, Ability, Access, Cell, PlanContext
 from jamcore.testing.policies.probe import NAME, probed
 
-from jam_acme.plugin import DENIED, PLACE, SHOWN_AS, AcmePolicy, denied
+from jam_acme.plugin import DENIED, DENIED_HOSTS, PLACE, SHOWN_AS, AcmePolicy, denied
 from jam_acme.reading import BUNDLED, MOST_FILES, VARIABLE, rules
 
 pytestmark = pytest.mark.anyio
@@ -36,6 +36,7 @@ async def test_every_plan_has_the_rules_and_reaches_nothing_that_is_denied(cell:
     added = set(plan.extra_mounts) - set(own.extra_mounts)
     assert {(mount.guest_path, mount.access) for mount in added} == {(f"/jam/state/{NAME}/{PLACE}", Access.READ_ONLY)}
     assert dict(plan.environment)[SHOWN_AS] == f"/jam/state/{NAME}/{PLACE}"
+    assert set(plan.denied_hosts) - set(own.denied_hosts) == set(DENIED_HOSTS)
     assert set(own.endpoint_paths) - set(plan.endpoint_paths) == {"GET /v1/files", "POST /v1/files"}
     files = (await manager.provider(NAME).prepare(context_of(cell))).files
     assert [file.content for file in files if file.path == f"{PLACE}/house.md"] == [(BUNDLED / "house.md").read_text()]

@@ -20,8 +20,12 @@ SHOWN_AS = "ACME_RULES"
 DENIED = ("/v1/files", "/v1/uploads", "/v1/vector_stores")
 
 
+# Hosts on which no room's model may be, with all below them, whoever names the endpoint: such a room is refused.
+DENIED_HOSTS = ("models.example.net",)
+
+
 class AcmePolicy:
-    """Acme. Every room has the rules, read-only, and none uploads files to its model.
+    """Acme. Every room has the rules, read-only; none uploads files to its model or has one on a denied host.
 
     Args:
         source: Where the rules are read from; by default what the daemon's environment says, or those that come along.
@@ -35,7 +39,7 @@ class AcmePolicy:
 
     @hookimpl(wrapper=True)
     def jam_contribute_plan(self, context: PlanContext) -> Generator[None, PlanContribution, PlanContribution]:
-        """Add the mount and its variable, and take the denied requests away."""
+        """Add the mount, its variable and the denied hosts, and take the denied requests away."""
         answer = yield
         place = f"{context.state_root}/{PLACE}"
         # At its own place in the state root: shown read-only anywhere else, it could be written where it lies.
@@ -45,6 +49,7 @@ class AcmePolicy:
                 "extra_mounts": (*answer.extra_mounts, mount),
                 "environment": (*answer.environment, (SHOWN_AS, place)),
                 "endpoint_paths": tuple(pair for pair in answer.endpoint_paths if not denied(pair)),
+                "denied_hosts": (*answer.denied_hosts, *DENIED_HOSTS),
             }
         )
 
