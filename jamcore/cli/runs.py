@@ -37,7 +37,10 @@ class ShownRun:
         """Start it, show its turn unless it is detached, and report."""
         with self._output.ticker.during(f"opening a room with {self._request.room.provider}"):
             await self._client.health()  # a start has no deadline, so a daemon that is stuck is found out before
-            made = making(self._output, self._client, self._request.room.id, lambda: self._client.start_run(self._request))
+            asked = self._request.room
+            made = making(
+                self._output, self._client, asked.id, lambda: self._client.start_run(self._request), provider=asked.provider
+            )
             view = await Interruptible(made, second_leaves(self._still_starting)).run()
         if view is None:
             self._output.note(f"Detached; the run goes on: jam attach {self._request.id}", "bold")

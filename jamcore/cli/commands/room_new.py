@@ -101,7 +101,7 @@ def command(
 
         with session.output.ticker.during(f"opening a room with {provider}"):
             await client.health()  # a start has no deadline, so a daemon that is stuck is found out before
-            made = making(session.output, client, request.id, lambda: client.create_room(request))
+            made = making(session.output, client, request.id, lambda: client.create_room(request), provider=provider)
             view = await Interruptible(made, second_leaves(still_starting)).run()
         if view is None:
             session.output.note(f"Left; the room is still being made: jam room show {request.id}", "bold")

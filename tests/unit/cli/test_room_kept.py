@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import io
+from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID
 
+import anyio
 import pytest
 
 from jamcore.cli.exits import Exit
 from jamcore.cli.hints import hint_of
+from jamcore.cli.output import Output
+from jamcore.cli.rooms import making
 from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError
 
 if TYPE_CHECKING:
@@ -36,6 +41,40 @@ def test_of_a_room_that_was_not_made_nothing_is_kept(jam: Jam) -> None:
     refused = jam("room", "new", "nobody", "--name", "free")
     assert refused.status == Exit.REFUSED
     assert "is kept" not in refused.err
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("json", [False, True], ids=["a person", "a program"])
+async def test_a_room_that_takes_long_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch, json: bool) -> None:
+    """One line beside the result, and none with JSON; nothing where the room is there soon, and a failure is the failure itself."""
+    out, err = io.StringIO(), io.StringIO()
+    output = Output(json=json, out=out, err=err)
+    monkeypatch.setattr("jamcore.cli.rooms.QUIET_S", 0.0)
+
+    async def slow() -> str:
+        with anyio.move_on_after(0.2):
+            await anyio.sleep_forever()
+        return "made"
+
+    async def fails() -> str:
+        raise ProviderGoneError("small", "code 7")
+
+    assert await making(output, cast("Any", None), UUID(int=1), slow, provider="small")() == "made"
+    said = err.getvalue()
+    assert said.count("\n") == (0 if json else 1)
+    assert json or said.startswith(
+        "Still waiting for small: its sandbox is made, then its program is started, which has up to 120 s"
+    )
+    assert out.getvalue() == ""
+    monkeypatch.undo()
+
+    async def quick() -> str:
+        return "made"
+
+    assert await making(output, cast("Any", None), UUID(int=1), quick, provider="small")() == "made"
+    with pytest.raises(ProviderGoneError):
+        await making(output, cast("Any", None), UUID(int=1), fails, provider="small")()
+    assert err.getvalue() == said
 
 
 @pytest.mark.parametrize("error", [ProviderGoneError("small", "code 7"), ProviderProtocolError("small", "no JSON")])
