@@ -10,6 +10,7 @@ from typing import assert_never
 from uuid import UUID
 
 from jamcore.cli.command_lines import CommandLines, Lines
+from jamcore.cli.failures import what_to_do
 from jamcore.cli.output import Output
 from jamcore.cli.text import safe_line
 from jamcore.cli.words import quoted
@@ -271,7 +272,9 @@ class EventView:
             self._commands.clear()
             self._end_told = True
             if payload.outcome is TurnOutcome.FAILED:
-                self._failed(f"{safe_line(payload.detail, NOTICE_CHARACTERS)} ({_short(payload.code)})")
+                self._failed(f"{safe_line(payload.detail, NOTICE_CHARACTERS)} ({_short(payload.code)})".lstrip())
+                if not self._is_past and (advice := what_to_do(payload.code)):
+                    self._output.note(f"  {advice}", "yellow")
             return
         end_told, self._end_told = self._end_told, False
         if payload.state == IN_DOUBT:

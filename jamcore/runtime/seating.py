@@ -138,7 +138,7 @@ class Seating:
             await self.runner.doubt(turn, error)
             self.provider_lost(seat, str(error))
         except JamError as error:
-            await self.runner.settle(turn, TurnState.FAILED, str(error))
+            await self.runner.settle(turn, TurnState.FAILED, f"{error}. {error.hint}")
         else:
             self.kept.changed()
             await self.bring_up.continuity.note_files(turn, await self.bring_up.files_of(seat))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from jamcore.cli.command_lines import OPEN_CHARACTERS, OUTPUT_LINES, CommandLines
 from jamcore.cli.events import EventView, Past
+from jamcore.cli.failures import WHAT_TO_DO
 from jamcore.cli.output import Output
 from jamcore.domain.events import (
     IN_DOUBT,
@@ -28,6 +29,7 @@ from jamcore.domain.events import (
     TurnOutcome,
     TurnStateChanged,
 )
+from jamcore.plugins.failures import TurnFailure
 
 pytestmark = pytest.mark.unprivileged
 
@@ -138,8 +140,24 @@ def test_why_a_turn_failed_is_shown_once_whoever_says_it() -> None:
     begun = TurnEnded(outcome=TurnOutcome.FAILED, code="usage_limit", detail="limit reached")
     failed = TurnStateChanged(state="failed", detail="name a model")
     assert shown(failed) == "the turn failed: name a model\n"
-    assert shown(begun, failed) == "the turn failed: limit reached (usage_limit)\n"
+    assert shown(begun, failed) == f"the turn failed: limit reached (usage_limit)\n  {WHAT_TO_DO['usage_limit']}\n"
     assert shown(begun, failed, failed).endswith("the turn failed: name a model\n")
+
+
+@pytest.mark.parametrize("code", [*TurnFailure, "a_code_of_tomorrow"])
+def test_beside_what_the_vendor_says_stands_what_to_do(code: str) -> None:
+    """Its text is shown as it is, also where there is none, with Jam's code and a sentence; in the past there is nothing to do."""
+    ended = TurnEnded(outcome=TurnOutcome.FAILED, code=code, detail="Error: 0x7 please contact your administrator")
+    vendor, advice = shown(ended).splitlines()
+    assert vendor == f"the turn failed: {ended.detail} ({code})"
+    assert advice.strip() == WHAT_TO_DO[code if code in set(TurnFailure) else TurnFailure.OTHER]
+    assert shown(ended.model_copy(update={"detail": ""})).startswith(f"the turn failed: ({code})\n  ")
+    assert shown(ended, past=Past(last_seq=1)) == f"{vendor}\n"
+
+
+def test_every_kind_of_failure_has_an_advice_and_no_other_has() -> None:
+    """The command line knows them by name alone."""
+    assert set(WHAT_TO_DO) == set(TurnFailure)
 
 
 def test_why_the_end_of_a_turn_was_not_seen_is_said_with_it() -> None:
