@@ -36,6 +36,7 @@ class TestResume(ProviderResume):
         runs = f"open({str(mark)!r}, 'w').close()\n"
         return {
             case.work / "json.py": runs,
+            case.guest.home / "json.py": runs,
             case.work / "sitecustomize.py": runs,
             case.guest.home / "sitecustomize.py": runs,
             case.guest.state / "config.json": "{broken",

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from jamcore.testing.mutants import declarations, distribution, loopback, model_faults, turns
+from jamcore.testing.mutants import (
+    approvals,
+    bad_programs,
+    declarations,
+    distribution,
+    kills,
+    loopback,
+    model_faults,
+    pitfalls,
+    resume,
+    turns,
+)
 from jamcore.testing.mutants.mutation import Base, Mutant
 
-PARTS = (declarations, distribution, turns, model_faults, loopback)
+PARTS = (declarations, distribution, turns, approvals, resume, kills, pitfalls, model_faults, bad_programs, loopback)
 """The modules of data: one for each part of the suite."""
 MUTANTS: Mapping[str, Mutant] = MappingProxyType({mutant.name: mutant for part in PARTS for mutant in part.MUTANTS})
 """The mutants by name."""

@@ -54,18 +54,11 @@ class ProviderApprovals(ProviderTests):
         self, case: Case, runtime: ProviderRuntime, thread: ProviderIdentity, answer: ApprovalAnswer, text: str = "please"
     ) -> list[ProviderEvent]:
         """Run a turn, answer every question in the same way, and return all events."""
-        seen: list[ProviderEvent] = []
-        with anyio.fail_after(case.limit_s):
-            async with runtime.turn(thread, text) as events:
-                async for event in events:
-                    seen.append(event)
-                    if isinstance(event, ApprovalRequested):
-                        await runtime.answer(thread, event.request, answer)
-        return seen
+        return await case.answered(runtime, thread, answer, text)
 
     def rules(self, case: Case) -> tuple[Rule, ...]:
         """Return the rules of a model that runs a command and makes a file."""
-        return (*one_after_another((case.provider.shell("c1", TOUCH), case.write("c2", "new.txt", "one\n")), "done"), AGAIN)
+        return (AGAIN, *one_after_another((case.provider.shell("c1", TOUCH), case.write("c2", "new.txt", "one\n")), "done"))
 
     async def test_what_is_allowed_is_done(self, case: Case) -> None:
         """A command and a change of files are each asked about once, with all that they would do, and then done.

@@ -22,6 +22,7 @@ from jamcore.testing.providers.case import Case
 from jamcore.testing.providers.claims import Claim, ProviderTests, asked_of, not_claimed
 from jamcore.testing.providers.opening import opened
 from jamcore.testing.providers.standin import NOWHERE, Bad, StandIn
+from jamcore.testing.providers.turns import DONE
 
 LIMIT_S = 30.0
 KEPT = "kept"
@@ -231,7 +232,7 @@ class ProviderBadPrograms(ProviderTests):
                 async with runtime.turn(identity, "hello") as events:
                     assert (await anext(events)).kind == "turn.started"
                 await self.look_at_the_hung(runtime, identity)
-        assert not (await case.guest.processes[-1].wait()).ok
+            assert not (await case.guest.processes[-1].wait()).ok
 
     async def test_what_is_of_other_threads_and_turns_is_not_mixed_in(self, case: Case, bad: Bad) -> None:
         """A stray end mark ends nothing, another thread's text is nobody's, and a kind that is not known changes nothing.
@@ -246,6 +247,7 @@ class ProviderBadPrograms(ProviderTests):
                 await collect(runtime, await self.begin(runtime), seen)
         assert words_of(seen) == KEPT
         assert tuple(event.kind for event in seen) == self.kinds
+        assert seen[-1] == DONE
 
 
 async def collect(runtime: ProviderRuntime, identity: str, seen: list[ProviderEvent], text: str = "hello") -> None:

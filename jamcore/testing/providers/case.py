@@ -12,9 +12,9 @@ from pathlib import Path
 
 import anyio
 
-from jamcore.domain.approvals import ApprovalPolicy
+from jamcore.domain.approvals import ApprovalAnswer, ApprovalPolicy
 from jamcore.domain.continuity import ActivationPlan, CaptureKind, CaptureList
-from jamcore.domain.events import CommandStarted, ProviderEvent
+from jamcore.domain.events import ApprovalRequested, CommandStarted, ProviderEvent
 from jamcore.domain.ids import ProviderIdentity, provider_identity
 from jamcore.domain.providers import ProviderDescription, ThreadRequest, ThreadState
 from jamcore.plugins.provider import ProviderHooks
@@ -97,6 +97,17 @@ class Case:
     async def turn(self, runtime: ProviderRuntime, identity: str, text: str) -> list[ProviderEvent]:
         """Run a turn to its end."""
         return await run_turn(runtime, identity, text, timeout_s=self.limit_s)
+
+    async def answered(self, runtime: ProviderRuntime, identity: str, answer: ApprovalAnswer, text: str) -> list[ProviderEvent]:
+        """Run a turn, answer every question in it in the same way, and return all events."""
+        seen: list[ProviderEvent] = []
+        with anyio.fail_after(self.limit_s):
+            async with runtime.turn(provider_identity(identity), text) as events:
+                async for event in events:
+                    seen.append(event)
+                    if isinstance(event, ApprovalRequested):
+                        await runtime.answer(provider_identity(identity), event.request, answer)
+        return seen
 
     def shell(self, call_id: str, command: str, match: Match, *, times: int | None = 1) -> Rule:
         """Return the rule by which the model calls the shell."""

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from jamcore.domain.approvals import ApprovalPolicy
+from jamcore.domain.approvals import ApprovalAnswer, ApprovalPolicy
 from jamcore.domain.errors import JamError
 from jamcore.domain.events import ApprovalRequested, Message, Notice, TextDelta, TurnOutcome, TurnStarted, UsageReported
 from jamcore.domain.providers import ProviderGoneError
@@ -154,7 +154,7 @@ class ProviderPitfalls(ProviderTests):
                 await case.turn(runtime, identity, "first")
             async with case.opened(model) as runtime:
                 await case.resume(runtime, identity)
-                events = await case.turn(runtime, identity, "second")
+                events = await case.answered(runtime, identity, ApprovalAnswer.DENY, "second")
         assert [event for event in events if isinstance(event, ApprovalRequested)] == []
         assert events[-1] == DONE
         assert (case.work / "new.txt").read_text() == "made\n"

@@ -108,7 +108,7 @@ class TestBadPrograms(ProviderBadPrograms):
     version_words = r"0\.163\.0, not 0\.164\.0"
     another = MappingProxyType({"thread": 'send({"id": asked["id"], "result": {"thread": {"id": "another"}}}); continue'})
     stray = (
-        'told("turn/completed", turn={"id": "old", "status": "failed"});'
+        'send({"method": "turn/completed", "params": {"threadId": "t", "turn": {"id": "old", "status": "failed"}}});'
         'told("item/agentMessage/delta", turnId="old", itemId="m", delta="x");'
         'told("item/agentMessage/delta", threadId="other", itemId="m", delta="y"); told("who/knows", a=1)'
     )
