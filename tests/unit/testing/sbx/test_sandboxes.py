@@ -116,7 +116,7 @@ def test_what_cannot_be_made_leaves_nothing(make: Make, workspace: Path, tmp_pat
 
 
 def test_a_mountless_sandbox_works_in_its_home(make: Make) -> None:
-    """From 0.42 no PATH = mountless, cwd /home/agent/workspace [RN, M], `none · no workspace bind mount` [CAP]; before, a path is needed."""
+    """From 0.42 no PATH = mountless, cwd /home/agent/workspace [RN, M], `none · no workspace bind mount` [CAP]; before, it is needed."""
     sbx = make()
     assert "workspace  none · no workspace bind mount\n" in sbx.said("create", "--name", "one", "shell")
     assert sbx.said("exec", "one", "pwd") == "/home/agent/workspace\n"
