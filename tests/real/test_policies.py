@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from jamcore.domain.approvals import ApprovalPolicy
+from jamcore.domain.keeping import RoomExportRequest
 from jamcore.domain.sessions import TurnState
 from jamcore.plugins.manager import POLICIES, PROVIDERS
 from jamcore.testing.daemon import DaemonChild, running_daemon
 from jamcore.testing.providers.case import told
-from jamcore.testing.rooms import ask, managed, refused
+from jamcore.testing.rooms import ask, managed, new_id, refused
 from jamcore.testing.servers.chat import ChatServer
 from jamcore.testing.servers.history import ToolOutput
 from jamcore.testing.servers.script import Call, Match, Rule, Script, say
@@ -210,6 +211,8 @@ async def test_while_a_policy_is_broken_no_room_is_made_or_comes_back(tmp_path: 
             with refused("plugin.policy_not_applied") as caught:
                 await client.resume(str(without.room.id))
             assert "example_policy" in str(caught.value)
+            made = await client.exports.new(str(without.room.id), RoomExportRequest(id=new_id()))
+            assert made.manifest is not None
             await client.resume(str(with_it.room.id))
             assert (await ask(client, with_it, "hello")).state is TurnState.CAPTURED
             await client.stop(str(with_it.room.id))

@@ -8,7 +8,14 @@ import pytest
 from jamcore.api import FULL_CELLS, Ability, Access, Cell, PlanContext
 from jamcore.testing.policies.probe import NAME, probed
 
-from jam_example_policy.plugin import DENIED, DENIED_HOSTS, PLACE, SHOWN_AS, ExamplePolicyPolicy, denied
+from jam_example_policy.plugin import (
+    DENIED,
+    DENIED_HOSTS,
+    PLACE,
+    SHOWN_AS,
+    ExamplePolicyPolicy,
+    denied,
+)
 from jam_example_policy.reading import BUNDLED, MOST_FILES, VARIABLE, rules
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,14 @@ import pytest
 from jamcore.api import FULL_CELLS, Ability, Access, Cell, PlanContext
 from jamcore.testing.policies.probe import NAME, probed
 
-from jam_acme.plugin import DENIED, DENIED_HOSTS, PLACE, SHOWN_AS, AcmePolicy, denied
+from jam_acme.plugin import (
+    DENIED,
+    DENIED_HOSTS,
+    PLACE,
+    SHOWN_AS,
+    AcmePolicy,
+    denied,
+)
 from jam_acme.reading import BUNDLED, MOST_FILES, VARIABLE, rules
 
 pytestmark = pytest.mark.anyio
