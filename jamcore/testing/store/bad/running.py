@@ -13,12 +13,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from jamcore.testing.check.report import last_words
 from jamcore.testing.store.bad.fault import Fault
 
 SUITE = Path(__file__).with_name("suite.py")
 DRAWN = 4
 """How many other checks are put to a bad store, with one of their cases each."""
+CHARACTERS = 2_000
 SETTINGS = (
     *("-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={SUITE.parent}", "--import-mode=importlib"),
     # Each test has a database of its own, and there are thousands: those of tests that passed go at once.
@@ -74,7 +74,7 @@ class Runner:
         report = self.reports[_fault(item).name]
         report.seconds += found.duration
         if found.failed:
-            report.failed[item.originalname] = last_words(found.longreprtext)
+            report.failed[item.originalname] = _said(found)
         elif found.when == "call" and found.passed:
             report.passed.add(item.originalname)
         return found
@@ -92,6 +92,12 @@ def run(faults: Iterable[Fault], *, whole: bool = False) -> tuple[Report, ...]:
     if status not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
         raise RuntimeError(log.getvalue()[-4000:])
     return tuple(runner.reports.values())
+
+
+def _said(report: pytest.TestReport) -> str:
+    """Return the error of a check that failed, without the way to it."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return f"{crash.path}:{crash.lineno}: {crash.message}"[:CHARACTERS] if crash else report.longreprtext[-CHARACTERS:]
 
 
 def _fault(item: pytest.Function) -> Fault:
