@@ -28,6 +28,22 @@ MUTANTS = (
         (Edit(EVENTS, '"cut": TurnFailure.STREAM_CUT', '"cut": TurnFailure.OTHER'),),
     ),
     Mutant(
+        "is-busy-after-a-failure",
+        f"{PART}.test_a_fault_ends_the_turn_with_its_code_and_the_thread_goes_on",
+        (
+            Edit(
+                AGENT,
+                "self.conversation.turn = None\nself.tell",
+                'if outcome != "failed":\n    self.conversation.turn = None\nself.tell',
+            ),
+        ),
+    ),
+    Mutant(
+        "asks-more-often-than-it-says",
+        f"{PART}.test_a_fault_ends_the_turn_with_its_code_and_the_thread_goes_on",
+        (Edit(AGENT, "ATTEMPTS = 3", "ATTEMPTS = 4"),),
+    ),
+    Mutant(
         "calls-an-interrupted-retry-a-failure",
         f"{PART}.test_endless_retries_end_with_an_interrupt_and_the_thread_goes_on",
         (

@@ -37,6 +37,11 @@ MUTANTS = (
         (Edit(EVENTS, 'change="add" if params.get("change") == "add" else "update"', 'change="update"'),),
     ),
     Mutant(
+        "loses-the-exit-status",
+        f"{PART}.test_a_turn_is_typed_and_in_order",
+        (Edit(EVENTS, 'exit_code=whole(params.get("exit_code"))', 'exit_code=0 if params.get("exit_code") == 0 else None'),),
+    ),
+    Mutant(
         "cuts-inside-a-character",
         f"{PART}.test_an_output_that_is_cut_inside_a_character_harms_nothing",
         (
