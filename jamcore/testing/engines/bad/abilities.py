@@ -229,7 +229,7 @@ class _ClonesAtEveryStart(BadEngine):
 
     async def start(self, name: str) -> None:
         await self.good.start(name)
-        if (clone := self.specs[name].clone) is not None:
+        if name in self.specs and (clone := self.specs[name].clone) is not None:
             await self.run(name, "git", "-C", clone.guest_path, "checkout", "-qf")
 
 
@@ -299,14 +299,15 @@ class _ShowsItsHost(BadEngine):
         return spec.model_copy(update={"mounts": (*spec.mounts, shown)})
 
     def program(self, name: str, spec: ExecSpec) -> ExecSpec:
-        place = Path(self.specs[name].guest_disk).parent
-        for path in (place, *place.glob("*"), *place.glob("*/*")):
-            if not path.is_symlink():
-                path.chmod(path.stat().st_mode | (0o005 if path.is_dir() else 0o004))
+        if name in self.specs:
+            place = Path(self.specs[name].guest_disk).parent
+            for path in (place, *place.glob("*"), *place.glob("*/*")):
+                if not path.is_symlink():
+                    path.chmod(path.stat().st_mode | (0o005 if path.is_dir() else 0o004))
         return spec
 
     def host_path(self, name: str, guest_path: str) -> Path:
-        if guest_path.startswith(str(Path(self.specs[name].guest_disk).parent)):
+        if name in self.specs and guest_path.startswith(str(Path(self.specs[name].guest_disk).parent)):
             raise EngineFailedError(engine=self.name, operation="host-view", detail="not shown")
         found: Path = self.good.host_path(name, guest_path)
         return found

@@ -71,7 +71,8 @@ class _BringsFilesLater(BadEngine):
 
     async def exec(self, name: str, spec: ExecSpec) -> GuestProcess:
         made = await self.good.exec(name, spec)
-        places = [mount.host_path for mount in self.specs[name].mounts if mount.guest_path == spec.cwd]
+        mounts = self.specs[name].mounts if name in self.specs else ()
+        places = [mount.host_path for mount in mounts if mount.guest_path == spec.cwd]
         return _Working(made, name, spec, self, Path(places[0])) if places else made
 
 

@@ -159,7 +159,8 @@ class _DiesWithItsHelper(BadProcess):
 
     async def wait(self) -> ExitStatus:
         status: ExitStatus = await self.good.wait()
-        limited = self.engine.specs[self.sandbox].resources.memory_bytes is not None
+        made = self.engine.specs.get(self.sandbox)
+        limited = made is None or made.resources.memory_bytes is not None
         if status.signal == signal.SIGKILL and not (self.asked or status.timed_out or limited):
             await self.engine.good.stop(self.sandbox)
         return status

@@ -34,7 +34,7 @@ class BadProcess(Proxy):
 
 
 class BadEngine(Proxy):
-    """An engine with one of the faults of engines. ``specs`` are those that it was asked to make; ``tasks`` ends with it."""
+    """An engine with one of the faults of engines. ``specs`` are those that it was asked to make itself; ``tasks`` ends with it."""
 
     process: ClassVar[type[BadProcess] | None] = None
     tasks: TaskGroup
