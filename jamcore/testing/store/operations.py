@@ -197,6 +197,7 @@ async def _check(store: Store, operation: Operation, new: OperationState) -> Non
         await store.transact(lambda repos: _go(repos, operation, new))
         assert (await store.read(lambda repos: repos.operations.get(operation.id))).state is new
         after = await store.read(lambda repos: repos.operations.story(operation.id))
+        assert len(after) > len(story)
         said = after[len(story)]
         assert (said.seq, said.state, said.step) == (len(story) + 1, new, "")
         assert [event.seq for event in after] == list(range(1, len(after) + 1))
