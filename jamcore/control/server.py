@@ -16,7 +16,7 @@ from jamcore.control.directory import environment
 from jamcore.control.failures import TcpUnusableError
 from jamcore.control.loopback import Doorkeeper, LoopbackAddress, control_token
 from jamcore.control.schemas import DaemonRecord
-from jamcore.control.sockets import forget, forget_dead, listen, runtime_directory, socket_path
+from jamcore.control.sockets import forget, forget_dead, former_places, listen, runtime_directory, socket_path
 from jamcore.control.versions import API_VERSION, jam_version
 from jamcore.daemon.services import Services
 from jamcore.domain.errors import JamError
@@ -79,7 +79,13 @@ async def serving(
 
 
 def _forget_former(app_directory: Path, path: Path) -> None:
-    """Remove the socket of a life that was killed before the app directory was moved: its name is that of the old place."""
+    """Remove what a life that was killed left elsewhere: in another runtime directory, or under the name that the app directory had.
+
+    The name is the app directory's own, whose lock is held, and nobody listens on it.
+    """
+    for place in former_places(app_directory, environment()):
+        if place != path:
+            forget_dead(place)
     with suppress(JamError):
         former = read_record(app_directory)
         if former is not None and former.socket != str(path):

@@ -54,14 +54,26 @@ def socket_path(app_directory: Path, runtime: Path) -> Path:
     Raises:
         SocketPathTooLongError: Even that is too long.
     """
-    real = os.fsencode(os.path.realpath(app_directory))
-    name = f"{hashlib.sha256(real).hexdigest()[:_DIGEST_HEX]}.sock"
-    fallback = Path("/tmp") / f"jam-{os.geteuid()}"  # noqa: S108 - require_private refuses what is not ours alone
-    for directory in (runtime, fallback):
-        path = directory / name
+    *_, last = places = [directory / _name(app_directory) for directory in (runtime, _fallback())]
+    for path in places:
         if len(os.fsencode(path)) < SOCKET_PATH_BYTES:
             return path
-    raise SocketPathTooLongError(path=str(fallback / name), limit=SOCKET_PATH_BYTES)
+    raise SocketPathTooLongError(path=str(last), limit=SOCKET_PATH_BYTES)
+
+
+def former_places(app_directory: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return where an earlier life of an app directory's daemon may have had its socket, by what its own settings do not say."""
+    session = runtime_directory(None, environ)
+    return tuple(directory / _name(app_directory) for directory in (session, runtime_directory(None, {}), _fallback()))
+
+
+def _name(app_directory: Path) -> str:
+    real = os.fsencode(os.path.realpath(app_directory))
+    return f"{hashlib.sha256(real).hexdigest()[:_DIGEST_HEX]}.sock"
+
+
+def _fallback() -> Path:
+    return Path("/tmp") / f"jam-{os.geteuid()}"  # noqa: S108 - require_private refuses what is not ours alone
 
 
 def require_private(directory: Path) -> None:

@@ -24,6 +24,7 @@ from jamcore.control.client import JamClient
 from jamcore.control.directory import RECORD
 from jamcore.control.failures import DaemonNotRunningError
 from jamcore.control.reach import Reach
+from jamcore.control.sockets import forget_dead, runtime_directory, socket_path
 from jamcore.domain import layout
 from jamcore.domain.events import RoomEvent
 from jamcore.domain.plan import TOOLS_ROOT
@@ -174,9 +175,14 @@ class DaemonChild:
         return code
 
     def _forget_socket(self) -> None:
-        """Remove the socket of a life that a signal ended: nobody comes after it to do so. An orderly end must have done it itself."""
+        """Remove the socket of a life that a signal ended: nobody comes after it to do so. An orderly end must have done it itself.
+
+        One that ran into its backstop has removed its record already, and not its socket.
+        """
         if self.returncode is None or self.returncode >= 0:
             return
+        runtime = runtime_directory(None, {**os.environ, **self._places(), **self._environment})
+        forget_dead(socket_path(self.app, runtime))
         with suppress(FileNotFoundError, ValueError, KeyError):
             path = Path(json.loads((self.app / RECORD).read_bytes())["socket"])
             if path.is_socket():

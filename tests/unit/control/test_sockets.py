@@ -19,6 +19,7 @@ from jamcore.control.app import build_app
 from jamcore.control.failures import ForeignDaemonError, SocketOccupiedError, SocketPathTooLongError, UnsafeRuntimeDirectoryError
 from jamcore.control.peer import peer_uid
 from jamcore.control.reach import Reach
+from jamcore.control.server import _forget_former
 from jamcore.control.sockets import forget, forget_dead, listen, require_private, runtime_directory, socket_path
 from jamcore.testing.fake_daemon.daemon import running
 
@@ -115,6 +116,30 @@ def test_only_a_dead_daemon_s_socket_is_forgotten(tmp_path: Path) -> None:
     forget_dead(dead)
     assert not dead.exists()
     listener.close()
+
+
+def test_a_dead_socket_of_the_same_app_directory_is_forgotten_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A life that was killed in a session with another runtime directory; what lies beside it is another daemon's and stays."""
+    app, session, temporary = (tmp_path / name for name in ("app", "session", "temporary"))
+    for directory in (session, temporary):
+        directory.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(session))
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    elsewhere = {socket_path(app, place) for place in (session / "jam", temporary / f"jam-{os.geteuid()}")}
+    for path in elsewhere:
+        listen(path, replace_stale=False).close()
+    beside = socket_path(tmp_path / "another", session / "jam")
+    listen(beside, replace_stale=False).close()
+    path = socket_path(app, tmp_path / "chosen")
+    living = listen(path, replace_stale=False)
+    _forget_former(app, path)
+    assert [found for found in elsewhere if found.exists()] == []
+    assert path.exists()
+    assert beside.exists()
+    forget_dead(beside)
+    forget(path, living)
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "directory"])
