@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -136,7 +137,7 @@ def created_stays(sbx: Simulator, workspace: Path) -> object:
     sbx.said("create", "--name", "two", "shell", str(workspace))
     sbx.said("exec", "two", "true")
     while "runtime two stopped" not in sbx.log.read_text():
-        pass
+        time.sleep(0.05)
     return "runtime one stopped" in sbx.log.read_text()
 
 

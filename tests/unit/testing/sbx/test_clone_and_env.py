@@ -194,7 +194,8 @@ def test_the_file_has_another_name_in_0_39(make: Make, workspace: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "value"), [
-    ("a: 1\nb: [x, 'y']\nc:\n  - d: e # comment\n    f: true\n  - plain\n", {"a": 1, "b": ["x", "y"], "c": [{"d": "e", "f": True}, "plain"]}),
+    ("a: 1\nb: [x, 'y']\n", {"a": 1, "b": ["x", "y"]}),
+    ("c:\n  - d: e # comment\n    f: true\n  - plain\n", {"c": [{"d": "e", "f": True}, "plain"]}),
     ('{"a": {"b": []}}', {"a": {"b": []}}),
     ("a:\n- x\n- y\nb: \"c: d\"\n", {"a": ["x", "y"], "b": "c: d"}),
     ("a: http://x/y#z\n", {"a": "http://x/y#z"}),
