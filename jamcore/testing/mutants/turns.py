@@ -32,9 +32,9 @@ MUTANTS = (
         (Edit(AGENT, 'in self.conversation.of("answer")]', 'in self.conversation.of("answer")[-1:]]'),),
     ),
     Mutant(
-        "says-that-a-new-file-was-changed",
+        "shows-no-diff",
         f"{PART}.test_a_turn_is_typed_and_in_order",
-        (Edit(EVENTS, 'change="add" if params.get("change") == "add" else "update"', 'change="update"'),),
+        (Edit(EVENTS, 'diff=text(params.get("diff"))', 'diff=""'),),
     ),
     Mutant(
         "loses-the-exit-status",
