@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jamcore.testing.mutants.mutation import AGENT, Edit, Mutant
-from jamcore.testing.mutants.resume import KEEP_TURN
+from jamcore.testing.mutants.resume import KEEP_TURN, WHEN_LOADED
 
 PART = "ProviderKills"
 MUTANTS = (
@@ -40,6 +40,22 @@ for turn in turns:
     turn.worker.join()
 for conversation in self.conversations.values():
     conversation.keep_later()""",
+            ),
+        ),
+    ),
+    Mutant(
+        "forgets-a-cut-turn-that-changed-a-file",
+        f"{PART}.test_a_kill_at_any_event_loses_no_finished_turn_and_no_text_of_the_person",
+        (
+            Edit(
+                AGENT,
+                WHEN_LOADED,
+                f"""\
+last = conversation.of("turn")[-1]
+called = {{call["name"] for record in conversation.of("answer") if record["n"] > last["n"] for call in record["calls"]}}
+if "write" in called and all(record["turn"] != last["turn"] for record in conversation.of("end")):
+    del conversation.records[last["n"] :]
+{WHEN_LOADED}""",
             ),
         ),
     ),
