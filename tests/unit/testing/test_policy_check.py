@@ -18,7 +18,7 @@ from jamcore.plugins.manager import POLICIES
 from jamcore.testing.check import suite
 from jamcore.testing.wheels import build_wheel, install_wheels
 
-pytestmark = pytest.mark.guarantee("KIT-1")
+pytestmark = [pytest.mark.guarantee("KIT-1"), pytest.mark.timeout(400)]
 
 HERE = Path(__file__).parent
 MODULES = ("promise_breakers", "policy_breakers")
@@ -78,7 +78,7 @@ Report = Mapping[str, Any]
 def check(site: Path, *words: str) -> Report:
     """Run the command beside what is installed in a directory and return its report."""
     argv = [sys.executable, "-P", "-m", "jamcore.testing.check", "--json", *words]
-    done = subprocess.run(argv, capture_output=True, env={**os.environ, "PYTHONPATH": str(site)}, timeout=100, check=False)
+    done = subprocess.run(argv, capture_output=True, env={**os.environ, "PYTHONPATH": str(site)}, timeout=300, check=False)
     assert done.returncode in {0, 1}, done.stderr.decode()
     report: Report = json.loads(done.stdout)
     return report
