@@ -61,7 +61,7 @@ return 'nobody has it'
         """
 for name in os.listdir('/proc'):
     try:
-        if name.isdigit() and b'mark-of-the-host' in open(f'/proc/{name}/cmdline', 'rb').read() and int(name) != os.getpid():
+        if name.isdigit() and sys.argv[3].encode() in open(f'/proc/{name}/cmdline', 'rb').read() and int(name) != os.getpid():
             os.kill(int(name), 0); return True
     except OSError: pass
 return 'it is not there'
@@ -72,7 +72,7 @@ return 'it is not there'
         """
 for name in os.listdir('/proc'):
     try:
-        if name.isdigit() and b'mark-of-the-host' in open(f'/proc/{name}/cmdline', 'rb').read() and int(name) != os.getpid():
+        if name.isdigit() and sys.argv[3].encode() in open(f'/proc/{name}/cmdline', 'rb').read() and int(name) != os.getpid():
             call('ptrace', 0x4206, int(name), 0, 0); return True
     except FileNotFoundError: pass
 return 'it is not there'

@@ -70,17 +70,20 @@ class _BringsFilesLater(BadEngine):
     """What a program makes in a mount that it works in is on the host when the sandbox stops."""
 
     async def exec(self, name: str, spec: ExecSpec) -> GuestProcess:
-        made = await self.good.exec(name, spec)
         mounts = self.specs[name].mounts if name in self.specs else ()
-        places = [mount.host_path for mount in mounts if mount.guest_path == spec.cwd]
-        return _Working(made, name, spec, self, Path(places[0])) if places else made
+        places = [Path(mount.host_path) for mount in mounts if mount.guest_path == spec.cwd]
+        before = frozenset(places[0].iterdir()) if places else frozenset[Path]()
+        made: GuestProcess = await self.good.exec(name, spec)
+        return _Working(made, name, spec, self, places[0], before) if places else made
 
 
 class _Working(BadProcess):
-    def __init__(self, good: GuestProcess, name: str, spec: ExecSpec, engine: BadEngine, place: Path) -> None:
+    def __init__(
+        self, good: GuestProcess, name: str, spec: ExecSpec, engine: BadEngine, place: Path, before: frozenset[Path]
+    ) -> None:
         super().__init__(good, name, spec, engine)
         self.place = place
-        self.before = frozenset(place.iterdir())
+        self.before = before
 
     async def wait(self) -> ExitStatus:
         status: ExitStatus = await self.good.wait()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -44,9 +44,10 @@ class _ForgetsWhatRan(BadEngine):
     """What runs when it is closed is not there for the next one."""
 
     async def closing(self) -> None:
-        for item in await self.good.inventory():
-            if item.presence is Presence.RUNNING:
-                await self.good.remove(item.name)
+        with suppress(EngineUnknownError):
+            for item in await self.good.inventory():
+                if item.presence is Presence.RUNNING:
+                    await self.good.remove(item.name)
 
 
 class _RaisesOnAProbe(BadEngine):
