@@ -19,6 +19,8 @@ from jamcore.testing.proof import NOT_CLAIMED
 from jamcore.testing.store.records import HandClock, Records, Seed
 
 DAEMON, OTHER = UUID(int=1), UUID(int=2)
+PATIENCE_S = 60.0
+"""How long those of a check that write at the same time wait for each other: as long as a busy machine makes them."""
 _ATTRIBUTE = "jam_store_features"
 _Test = TypeVar("_Test", bound=Callable[..., Any])
 
@@ -48,7 +50,7 @@ def features_of(test: Callable[..., Any]) -> tuple[Feature, ...]:
 class OpenLife(Protocol):
     """Opens the database as a daemon; the same daemon again is its next life."""
 
-    def __call__(self, *, daemon_id: UUID = DAEMON, busy_timeout_s: float = 5) -> AbstractAsyncContextManager[Store]:
+    def __call__(self, *, daemon_id: UUID = DAEMON, busy_timeout_s: float = PATIENCE_S) -> AbstractAsyncContextManager[Store]:
         """Open it."""
 
 
@@ -95,7 +97,7 @@ class StoreTests:
     def open_life(self, database_url: str, clock: HandClock) -> OpenLife:
         """Open the test's database, as often as the test likes."""
 
-        def open_it(*, daemon_id: UUID = DAEMON, busy_timeout_s: float = 5) -> AbstractAsyncContextManager[Store]:
+        def open_it(*, daemon_id: UUID = DAEMON, busy_timeout_s: float = PATIENCE_S) -> AbstractAsyncContextManager[Store]:
             return open_store(database_url, files=Files(), clock=clock, daemon_id=daemon_id, busy_timeout_s=busy_timeout_s)
 
         return open_it
