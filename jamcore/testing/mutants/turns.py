@@ -91,12 +91,16 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "tells-an-answer-once-it-is-whole",
+        "tells-the-first-answer-once-it-is-whole",
         f"{PART}.test_deltas_arrive_while_the_answer_is_being_written",
         (
             IMPATIENT,
             Edit(AGENT, 'item, text = str(uuid.uuid4()), ""', 'item, text, late = str(uuid.uuid4()), "", []'),
-            Edit(AGENT, 'self.tell("delta", item=item, text=said)', "late.append(said)"),
+            Edit(
+                AGENT,
+                'self.tell("delta", item=item, text=said)',
+                'if self.conversation.of("answer"):\n    self.tell("delta", item=item, text=said)\nelse:\n    late.append(said)',
+            ),
             Edit(
                 AGENT,
                 'return {"item": item,',
@@ -106,9 +110,8 @@ MUTANTS = (
         also=(
             f"{PART}.test_a_busy_thread_is_refused_and_its_turn_goes_on_undisturbed",
             "ProviderModelFaults.test_a_stalled_stream_can_be_interrupted",
-            "ProviderPitfalls.test_a_tool_whose_output_was_not_written_down_is_said_to_be_unknown",
         ),
-        because="They act at the first delta of an answer whose rest the model holds back, and so wait for it.",
+        because="They act at the first delta of a thread whose answer the model holds back, and so wait for it.",
     ),
     Mutant(
         "detaches-what-is-put-in-the-background",
