@@ -157,12 +157,20 @@ class _Guest(LocalGuest):
         await super().start(argv, cwd=cwd, environment=environment)
         return _Process(self.processes[-1], self.pipes)
 
-    async def run(self, argv: tuple[str, ...], *, cwd: str, timeout_s: float, limit: int = 65_536) -> tuple[int | None, bytes]:
+    async def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        cwd: str,
+        timeout_s: float,
+        limit: int = 65_536,
+        environment: tuple[tuple[str, str], ...] = (),
+    ) -> tuple[int | None, bytes]:
         """See :class:`jamcore.api.GuestLauncher`."""
         if argv[-1] != "--version":
-            return await super().run(argv, cwd=cwd, timeout_s=timeout_s, limit=limit)
+            return await super().run(argv, cwd=cwd, timeout_s=timeout_s, limit=limit, environment=environment)
         if argv not in self._answers:
-            self._answers[argv] = await super().run(argv, cwd=cwd, timeout_s=timeout_s, limit=limit)
+            self._answers[argv] = await super().run(argv, cwd=cwd, timeout_s=timeout_s, limit=limit, environment=environment)
         return self._answers[argv]
 
 

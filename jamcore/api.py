@@ -96,9 +96,10 @@ from jamcore.engines.port import (
 from jamcore.plugins.declared import DeclaredProvider, ResumableProvider
 from jamcore.plugins.failures import TurnFailure, failure_of_status, failure_of_words
 from jamcore.plugins.families import ProviderFamily
-from jamcore.plugins.framing import HeaderFraming, LineFraming
+from jamcore.plugins.framing import Framing, HeaderFraming, LineFraming, Splitter
 from jamcore.plugins.hookspecs import hookimpl
 from jamcore.plugins.instructions import surroundings
+from jamcore.plugins.jsonlines import MalformedError
 from jamcore.plugins.jsonrpc import LineClient, RemoteError
 from jamcore.plugins.notices import KeptNotices
 from jamcore.plugins.program import ProgramRuntime, speaking
@@ -165,6 +166,7 @@ __all__ = [
     "FaultError",
     "FileChanged",
     "Finding",
+    "Framing",
     "FreezeReport",
     "Freezes",
     "GuestLauncher",
@@ -183,6 +185,7 @@ __all__ = [
     "LimitsResources",
     "LineClient",
     "LineFraming",
+    "MalformedError",
     "Means",
     "Message",
     "Notice",
@@ -218,6 +221,7 @@ __all__ = [
     "RuntimeRequest",
     "SandboxGoneError",
     "SandboxSpec",
+    "Splitter",
     "TerminalSize",
     "TextDelta",
     "ThreadRequest",

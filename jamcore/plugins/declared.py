@@ -17,13 +17,13 @@ class DeclaredProvider:
     """What every provider says of itself.
 
     Attributes:
-        description: The provider; its cells, its program, its credential.
-        seats: Sessions that one shared host may have of it.
+        description: The provider; its cells, its program, its credential. A class attribute: the hooks return it as it is, at every call.
+        seats: Sessions that one shared host may have of it; none, for a plugin without a shared cell.
         no_login: Why a person's login on this machine is of no use, and what may be besides a key.
     """
 
     description: ProviderDescription
-    seats: int
+    seats: int = 0
     no_login: str = "A login on this machine cannot be used: its file would lie in the sandbox."
 
     @hookimpl
@@ -37,7 +37,8 @@ class DeclaredProvider:
         own = not self.description.threads_share_process
         if request.seats < self.seats:
             return PlacementAnswer(accepted=True, own_process=own)
-        reason = f"one host serves at most {self.seats} sessions of {self.description.title}"
+        title = self.description.title
+        reason = f"one host serves at most {self.seats} sessions of {title}" if self.seats else f"no host of {title} is shared"
         return PlacementAnswer(accepted=False, own_process=own, reason=reason)
 
     @hookimpl

@@ -34,7 +34,12 @@ class Splitter(Protocol):
 
 
 class Framing(Protocol):
-    """One form of telling messages apart, in both directions."""
+    """One form of telling messages apart, in both directions.
+
+    One of a plugin's own may also translate: a splitter that yields JSON-RPC, and a ``framed`` that turns JSON-RPC into what the program
+    reads, and :class:`~jamcore.plugins.jsonrpc.LineClient` speaks the program's own protocol. What a splitter cannot read it yields as it
+    is, and the client refuses it, or raises :class:`~jamcore.plugins.jsonlines.MalformedError` for it.
+    """
 
     def splitter(self) -> Splitter:
         """Return a splitter for a new stream."""

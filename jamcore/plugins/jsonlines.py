@@ -79,7 +79,10 @@ Incoming = Answer | Question | Notification
 
 
 class MalformedError(ValueError):
-    """The bytes are no message; its text says why, and never reaches anybody but inside a typed error."""
+    """The bytes are no message; its text says why, and never reaches anybody but inside a typed error.
+
+    A :class:`~jamcore.plugins.framing.Splitter` raises it, and the client over it ends the connection with ``ProviderProtocolError``.
+    """
 
 
 def parse(line: bytes) -> Incoming:

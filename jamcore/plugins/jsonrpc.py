@@ -14,7 +14,7 @@ The writer is a task of its own so that a cancelled request never leaves half a 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -186,7 +186,7 @@ class LineClient:
     async def request(
         self,
         method: str,
-        params: Params | None = None,
+        params: Mapping[str, object] | None = None,
         *,
         timeout_s: float = PROVIDER_REQUEST_S,
         answered: Callable[[], None] | None = None,
@@ -211,7 +211,7 @@ class LineClient:
         self._waiting[id_] = waiter
         try:
             with anyio.move_on_after(timeout_s):
-                await self._send({"id": id_, "method": method, **({} if params is None else {"params": params})})
+                await self._send({"id": id_, "method": method, **({} if params is None else {"params": dict(params)})})
                 await waiter.done.wait()
         finally:
             # Cancelled while it was handed to the writer it may have been sent or not: an answer is no surprise either way.
@@ -223,13 +223,13 @@ class LineClient:
             raise ProviderTimeoutError(self._provider, method, timeout_s)
         return waiter.result
 
-    async def notify(self, method: str, params: Params | None = None) -> None:
+    async def notify(self, method: str, params: Mapping[str, object] | None = None) -> None:
         """Tell the peer something.
 
         Raises:
             ProviderGoneError, ProviderProtocolError: The connection has ended.
         """
-        await self._send({"method": method, **({} if params is None else {"params": params})})
+        await self._send({"method": method, **({} if params is None else {"params": dict(params)})})
 
     async def caught_up(self) -> None:
         """Wait until every notification that was read before now has been handled, or the connection has ended.

@@ -44,6 +44,8 @@ async def speaking(
 class ProgramRuntime:
     """The part of :class:`jamcore.plugins.runtime.ProviderRuntime` that is about the program, for a runtime to build on.
 
+    A runtime with a program for each thread has a client for each: it names the one that is meant in :meth:`ask`, and never connects.
+
     Args:
         provider: The provider's name, for errors.
     """
@@ -69,17 +71,26 @@ class ProgramRuntime:
         """Learn over what the program is asked."""
         self._client = client
 
-    async def ask(self, request: str, params: Mapping[str, object], timeout_s: float) -> object:
+    async def ask(
+        self, request: str, params: Mapping[str, object], timeout_s: float, *, client: LineClient | None = None
+    ) -> object:
         """Ask the program, and return its result.
+
+        Args:
+            request: What is asked.
+            params: With what.
+            timeout_s: How long an answer is waited for.
+            client: Over what, where each thread has a program of its own; else what :meth:`connect` was told.
 
         Raises:
             ProviderRefusedError: It answered with an error; its words are in this one.
             ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: It did not answer.
         """
-        if self._client is None:
+        over = client or self._client
+        if over is None:
             raise ProviderGoneError(provider=self._provider, detail="it has not been started")
         try:
-            answer: object = await self._client.request(str(request), dict(params), timeout_s=timeout_s)
+            answer: object = await over.request(str(request), params, timeout_s=timeout_s)
         except RemoteError as error:
             raise ProviderRefusedError(provider=self._provider, request=str(request), detail=error.message) from error
         return answer

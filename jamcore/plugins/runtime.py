@@ -24,8 +24,25 @@ class GuestLauncher(Protocol):
             ExecRefusedError: The program could not be started.
         """
 
-    async def run(self, argv: tuple[str, ...], *, cwd: str, timeout_s: float, limit: int = 65_536) -> tuple[int | None, bytes]:
-        """Run a short command to its end and return its code (``None``: killed or timed out) and at most ``limit`` bytes of output."""
+    async def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        cwd: str,
+        timeout_s: float,
+        limit: int = 65_536,
+        environment: tuple[tuple[str, str], ...] = (),
+    ) -> tuple[int | None, bytes]:
+        """Run a short command to its end, with nothing to read.
+
+        Returns:
+            Its code (``None``: a signal or the time limit ended it), and the first ``limit`` bytes of its standard output. Its error output
+            is not returned.
+
+        Raises:
+            SandboxGoneError: The sandbox is not running.
+            ExecRefusedError: The program could not be started.
+        """
 
 
 class ProviderRuntime(Protocol):

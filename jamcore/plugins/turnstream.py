@@ -47,7 +47,9 @@ class TurnStream:
         self.accepted = anyio.Event()
         """Set once the provider has said which turn it is, or the turn is over."""
         self.over = anyio.Event()
-        """Set once the provider sent the end mark, or the connection is gone, or the turn never began."""
+        """Set once the provider sent the end mark, or the connection is gone, or the turn never began: nothing more will be said of it.
+
+        To wait for after an interrupt was sent, and set before the consumer has read the last event."""
         self._send, self._receive = anyio.create_memory_object_stream[ProviderEvent](EVENTS_AHEAD)
         self._early: list[ProviderEvent] = []
         self._holds = 0

@@ -268,9 +268,19 @@ class _NoGuest:
         """Refuse."""
         raise SandboxGoneError(sandbox=f"probe for {argv[:1]} in {cwd} with {len(environment)} variables")
 
-    async def run(self, argv: tuple[str, ...], *, cwd: str, timeout_s: float, limit: int = 65_536) -> tuple[int | None, bytes]:
+    async def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        cwd: str,
+        timeout_s: float,
+        limit: int = 65_536,
+        environment: tuple[tuple[str, str], ...] = (),
+    ) -> tuple[int | None, bytes]:
         """Refuse."""
-        raise SandboxGoneError(sandbox=f"probe for {argv[:1]} in {cwd} within {timeout_s:g} s and {limit} bytes")
+        raise SandboxGoneError(
+            sandbox=f"probe for {argv[:1]} in {cwd} within {timeout_s:g} s, {limit} bytes, {len(environment)} variables"
+        )
 
 
 def _unmarked(manager: pluggy.PluginManager, plugin: object) -> Iterator[str]:

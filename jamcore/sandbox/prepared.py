@@ -151,9 +151,25 @@ class PreparedExec:
         with self._refused_by_name():
             return await self._engine.exec(self._plan.name, self._spec(argv, cwd, environment))
 
-    async def run(self, argv: tuple[str, ...], *, cwd: str, timeout_s: float, limit: int = 65_536) -> tuple[int | None, bytes]:
-        """Run a short command to its end; return its code (``None``: a signal or the time limit) and its standard output."""
-        spec = self._spec(argv, cwd, ())
+    async def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        cwd: str,
+        timeout_s: float,
+        limit: int = 65_536,
+        environment: tuple[tuple[str, str], ...] = (),
+    ) -> tuple[int | None, bytes]:
+        """Run a short command to its end; return its code (``None``: a signal or the time limit) and its standard output.
+
+        See :class:`~jamcore.plugins.runtime.GuestLauncher`.
+
+        Raises:
+            EnvironmentRefusedError: A variable may not enter a guest.
+            SandboxGoneError: The sandbox is not running.
+            ExecRefusedError: The program could not be started.
+        """
+        spec = self._spec(argv, cwd, environment)
         with self._refused_by_name():
             result = await run_command(self._engine, self._plan.name, spec, timeout_s=timeout_s, limit=limit)
         return result.code, result.output

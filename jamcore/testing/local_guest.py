@@ -127,9 +127,20 @@ class LocalGuest:
         self.processes.append(process)
         return process
 
-    async def run(self, argv: tuple[str, ...], *, cwd: str, timeout_s: float, limit: int = 65_536) -> tuple[int | None, bytes]:
+    async def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        cwd: str,
+        timeout_s: float,
+        limit: int = 65_536,
+        environment: tuple[tuple[str, str], ...] = (),
+    ) -> tuple[int | None, bytes]:
         """See :class:`jamcore.api.GuestLauncher`."""
-        done = await run_bounded(argv, cwd=cwd, env=self._all(()), limit_bytes=limit, timeout_s=timeout_s)
+        try:
+            done = await run_bounded(argv, cwd=cwd, env=self._all(environment), limit_bytes=limit, timeout_s=timeout_s)
+        except OSError as error:
+            raise ExecRefusedError(sandbox=SANDBOX, program=argv[0], reason=str(error)) from error
         return (None if done.timed_out or done.returncode < 0 else done.returncode), done.stdout[:limit]
 
     def _all(self, environment: tuple[tuple[str, str], ...]) -> dict[str, str]:

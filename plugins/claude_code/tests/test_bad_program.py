@@ -13,7 +13,6 @@ from jam_claude_code.pins import PROGRAM_VERSION, VERSION
 from jamcore.api import (
     ApprovalPolicy,
     ApprovalRequested,
-    ExecRefusedError,
     Notice,
     ProviderEvent,
     ProviderGoneError,
@@ -138,7 +137,6 @@ class TestBadPrograms(ProviderBadPrograms):
     )
     other_version = "0.2.188"
     version_words = "not 2"
-    absent_error = (ExecRefusedError, FileNotFoundError)  # of this launcher it is the system's
     another = MappingProxyType({"start": 'thread = "another"'})
     kinds = ("turn.started", "text.delta", "usage", "turn.ended")
 

@@ -101,3 +101,15 @@ def test_what_was_measured_holds_for_the_pinned_program() -> None:
     assert [Resumable().jam_accepts_version(*each) for each in asked] == [True, True, False, False]
     assert [Patched().jam_accepts_version(*each) for each in asked] == [True, True, True, False]
     assert [Unplaced().jam_accepts_version(*each) for each in asked] == [True, True, False, True]
+
+
+def test_a_plugin_without_a_shared_cell_need_not_name_seats() -> None:
+    """It has none: who asks all the same is refused with a reason, and the plugin is not to blame."""
+
+    class Dedicated(DeclaredProvider):
+        """A provider that says nothing of seats."""
+
+        description = Declared.description
+
+    answer = Dedicated().jam_place_session(PlacementRequest(seats=0))
+    assert (answer.accepted, answer.own_process, answer.reason) == (False, True, "no host of Keyed is shared")

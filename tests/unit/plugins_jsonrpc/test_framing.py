@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -11,10 +12,10 @@ from anyio.abc import ByteSendStream
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jamcore.api import Framing, MalformedError, Splitter
 from jamcore.domain.limits import PROVIDER_LINE_BYTES
 from jamcore.domain.providers import ProviderGoneError, ProviderProtocolError
-from jamcore.plugins.framing import HEADER_BYTES, HeaderFraming, LineFraming, Splitter
-from jamcore.plugins.jsonlines import MalformedError
+from jamcore.plugins.framing import HEADER_BYTES, HeaderFraming, LineFraming
 from jamcore.testing.doubles.wires import MakeWire
 
 LIMIT_S = 5.0
@@ -173,3 +174,54 @@ async def test_a_framing_may_leave_a_message_out(make_wire: MakeWire) -> None:
             await wire.client.notify("hello")
             await anyio.wait_all_tasks_blocked()
     assert recorder.writes == [b'{"method":"hello"}\n']
+
+
+class Typed(LineFraming):
+    """Lines of another protocol: commands have a type, answers an `ok`, and events a type alone."""
+
+    def framed(self, message: bytes) -> bytes:
+        """See :meth:`Framing.framed`."""
+        said = json.loads(message)
+        return super().framed(json.dumps({"id": said["id"], "type": said["method"], **said["params"]}).encode())
+
+    def splitter(self) -> Splitter:
+        """See :meth:`Framing.splitter`."""
+        return TypedLines(super().splitter())
+
+
+class TypedLines:
+    """Their way back."""
+
+    def __init__(self, lines: Splitter) -> None:
+        self._lines = lines
+
+    @property
+    def pending(self) -> int:
+        """See :class:`Splitter`."""
+        return self._lines.pending
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """See :class:`Splitter`."""
+        for line in self._lines.feed(chunk):
+            said = json.loads(line)
+            if "type" not in said and "id" not in said:
+                problem = "a line without a type"
+                raise MalformedError(problem)
+            answer = {"id": said.get("id"), "result": said.get("ok")}
+            yield json.dumps({"method": said["type"], "params": said} if "type" in said else answer).encode()
+
+
+async def test_a_framing_may_translate_another_protocol(make_wire: MakeWire) -> None:
+    """The client then speaks it: requests, answers and events, and what the splitter refuses is nonsense of the program's."""
+    framing: Framing = Typed()
+    wire = make_wire(framing=framing)
+    with anyio.fail_after(LIMIT_S):
+        async with wire.client, anyio.create_task_group() as tasks:
+            tasks.start_soon(wire.peer.says, {"type": "tick", "n": 1}, {"id": 1, "ok": 7})
+            assert await wire.client.request("do", {"what": "this"}) == 7
+            assert await wire.peer.hears() == {"id": 1, "type": "do", "what": "this"}
+            await wire.peer.says({})
+            await wire.log.end.wait()
+    assert wire.log.notified == [("tick", {"type": "tick", "n": 1})]
+    assert isinstance(wire.client.error, ProviderProtocolError)
+    assert "a line without a type" in str(wire.client.error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
 from typing import cast
 
 import anyio
@@ -57,6 +58,19 @@ async def test_what_the_program_refuses_is_a_refusal_with_its_words(make_wire: M
             assert (refused.value.provider, refused.value.request) == ("p", "do")
             with pytest.raises(ProviderTimeoutError):
                 await runtime.ask("do", {}, 0)
+
+
+async def test_where_each_thread_has_a_program_the_one_that_is_meant_is_asked(make_wire: MakeWire, process: GuestProcess) -> None:
+    """Nothing is connected; a refusal is said in the same words as that of the only program."""
+    wire, runtime = make_wire(), ProgramRuntime("p")
+    with anyio.fail_after(LIMIT_S):
+        async with speaking(process, wire.client, shutdown_s=0), anyio.create_task_group() as tasks:
+            tasks.start_soon(wire.peer.says, {"id": 1, "result": 7})
+            assert await runtime.ask("do", MappingProxyType({"n": 1}), LIMIT_S, client=wire.client) == 7
+            assert await wire.peer.hears() == {"id": 1, "method": "do", "params": {"n": 1}}
+            tasks.start_soon(wire.peer.says, {"id": 2, "error": {"code": 4, "message": "not here"}})
+            with pytest.raises(ProviderRefusedError, match="not here"):
+                await runtime.ask("do", {}, LIMIT_S, client=wire.client)
 
 
 async def test_a_program_that_was_not_started_is_asked_nothing() -> None:

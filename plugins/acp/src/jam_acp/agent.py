@@ -103,7 +103,7 @@ class Agent:
         Raises:
             RemoteError, ProviderGoneError, ProviderTimeoutError, ProviderProtocolError: It did not answer as asked.
         """
-        answer: object = await self.client.request(method, dict(params), timeout_s=timeout_s)
+        answer: object = await self.client.request(method, params, timeout_s=timeout_s)
         return answer
 
     async def ask_for_session(self, method: str, params: Mapping[str, Any]) -> object:
