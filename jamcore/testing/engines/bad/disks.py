@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from jamcore.domain.plan import GUEST_HOME
-from jamcore.domain.sandboxes import Access, EngineFailedError, ExecSpec, ExitStatus, HostMount, SandboxSpec
+from jamcore.domain.sandboxes import Access, EngineFailedError, ExecSpec, ExitStatus, HostMount, Presence, SandboxSpec
 from jamcore.system.guest import GuestProcess
 from jamcore.testing.engines.bad.proxies import BadEngine, BadProcess, Fault
 
@@ -19,8 +19,9 @@ class _RemovesMounts(BadEngine):
     """What was mounted goes with the sandbox."""
 
     async def remove(self, name: str) -> None:
+        there = await self.good.presence(name) is not Presence.ABSENT
         await self.good.remove(name)
-        for mount in self.specs[name].mounts if name in self.specs else ():
+        for mount in self.specs[name].mounts if there and name in self.specs else ():
             shutil.rmtree(mount.host_path)
 
 
@@ -28,8 +29,9 @@ class _RemovesTheDisk(BadEngine):
     """The guest's disk goes with the sandbox."""
 
     async def remove(self, name: str) -> None:
+        there = await self.good.presence(name) is not Presence.ABSENT
         await self.good.remove(name)
-        if name in self.specs:
+        if there and name in self.specs:
             shutil.rmtree(self.specs[name].guest_disk)
 
 
