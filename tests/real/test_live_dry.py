@@ -28,6 +28,7 @@ WORDS = (Words("quetzal-7731", "ocelot-2290"), Words("marmot-4418", "heron-5527"
 NEVER = {
     "network-denial-of-an-endpoint": "no engine has network rules",
     "cursor-turn-and-exact-resume": "its program is on no registry; a stand-in plays the same in its plugin's tests",
+    "sbx-and-its-simulator": "no model is asked; tests/unit/testing/sbx plays the same between two simulators",
 }
 """What cannot be played here, and why."""
 

@@ -29,7 +29,7 @@ BEHAVIOURS = (
           "`create`, `run`, and the rules' own commands need an initialised policy; `ls`, `exec`, `stop`, `rm` do not.",
           "each command on a machine without a policy"),
     fact("daemon.start-lines",
-         "A command that starts the daemon prints three lines on stdout first, also before JSON.", "ISS #201, DEN", probe=True),
+         "A command that starts the daemon prints three lines on stdout first, also before JSON.", "ISS #201, DEN"),
     fact("update.box", "A box about an update may follow the JSON on stdout, about once a day.", "DEN"),
     guess("update.box-when", "The box is printed by a fault only, never by itself.", "on how many commands of a day it stands"),
     fact("mismatch.prompt",
@@ -141,7 +141,7 @@ BEHAVIOURS = (
     # ------------------------------------------------------------------------------------------------ ls, stop, rm, prune
     fact("ls.sandbox-column", "The table begins with `SANDBOX`.", "SDK, DEN, RN", since=38, probe=True),
     fact("ls.name-column", "The table begins with `NAME`.", "SDK, DEN", until=37),
-    fact("ls.empty", "An empty list is `No sandboxes found.`; as JSON an empty `sandboxes`.", "SDK, ISS #181", probe=True),
+    fact("ls.empty", "An empty list is `No sandboxes found.`; as JSON an empty `sandboxes`.", "SDK, ISS #181"),
     fact("ls.id", "A row of the JSON has `id`.", "RN", since=33, probe=True),
     fact("ls.last-used", "A row has `last_used_at`.", "RN", since=43, probe=True),
     fact("ls.created", "A row has `created_at`.", "RN", since=45, probe=True),

@@ -55,6 +55,11 @@ def minor(version: str) -> int:
     return int(version.split(".")[1])
 
 
+def up_to(number: int) -> tuple[str, ...]:
+    """Return those of :data:`VERSIONS` that are not newer than ``0.`` and a number."""
+    return tuple(version for version in VERSIONS if minor(version) <= number)
+
+
 def fact(ident: str, text: str, sources: str, *, since: int = 0, until: int | None = None, probe: bool = False) -> Behaviour:
     """Return a behaviour that a source says; several tags are parted by commas."""
     return Behaviour(ident, text, tuple(tag.strip() for tag in sources.split(",")), since, until, "", probe)
