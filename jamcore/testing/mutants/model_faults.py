@@ -79,7 +79,7 @@ MUTANTS = (
             Edit(
                 AGENT,
                 "response = connection.getresponse()",
-                "line = connection.sock\nline.settimeout(0.3)\nresponse = connection.getresponse()\nline.settimeout(SILENT_S)",
+                "line = connection.sock\nline.settimeout(1.2)\nresponse = connection.getresponse()\nline.settimeout(SILENT_S)",
             ),
             Edit(
                 AGENT, 'f"the model said nothing for {SILENT_S:g} s")', 'f"the model said nothing for {SILENT_S:g} s", again=True)'

@@ -137,11 +137,11 @@ class ProviderModelFaults(ProviderTests):
         assert told == ["one two"]
 
     async def test_a_slow_first_byte_is_only_slow(self, case: Case) -> None:
-        """Half a second of silence before the answer changes nothing, and the model is asked once.
+        """Two seconds of silence before the answer changes nothing, and the model is asked once.
 
         Models think before they speak; a client that takes that for a fault asks, and pays, twice.
         """
-        async with case.running(*self.rules(SlowFault(first_byte_s=0.5))) as (model, runtime):
+        async with case.running(*self.rules(SlowFault(first_byte_s=2))) as (model, runtime):
             assert (await case.turn(runtime, await case.begin(runtime), "first"))[-1] == DONE
         assert len(model.model_requests) == 1
 
