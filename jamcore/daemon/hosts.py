@@ -43,6 +43,7 @@ from jamcore.runtime.leases import Leases
 from jamcore.runtime.seat import Seat
 from jamcore.runtime.standing import HostStanding
 from jamcore.runtime.turns import TurnRunner
+from jamcore.runtime.unproven import unproven_of
 from jamcore.runtime.unsaved import UnsavedHosts
 from jamcore.runtime.worker import HostWorker
 from jamcore.runtime.worktree import WorkTrees
@@ -155,9 +156,15 @@ class HostWorkers:
             yield
 
     async def capture_at_rest(self, host: UUID) -> Checkpoint | None:
-        """Publish a generation of a host on which nothing runs; no turn is taken to be in it that nobody compared (CONT-8)."""
+        """Publish a generation of a host on which nothing runs; no turn is taken to be in it that nobody compared (CONT-8).
+
+        Raises:
+            SiblingRefusedError: What kept its worker from making it keeps it from being made now (CONT-7).
+            JamError: It was not published.
+        """
         continuity = self.continuity(await self._host(host))
         continuity.melt()
+        continuity.unproven.update(await self._store.read(partial(unproven_of, host)))
         return await continuity.capture(CheckpointReason.BEFORE_STOP, confirmed=False)
 
     async def hindrance(self, host: UUID) -> str | None:
