@@ -66,6 +66,7 @@ class Program:
         return SimpleNamespace(identity="thread-1")
 
     loaded: set[str] = field(default_factory=set)
+    releasing: Callable[[], Awaitable[None]] = nothing
 
     async def resume_thread(self, identity: str, _request: object) -> object:
         """See :class:`ProviderRuntime`."""
@@ -76,6 +77,7 @@ class Program:
 
     async def release_thread(self, identity: str) -> None:
         """See :class:`ReleasesThreads`."""
+        await self.releasing()
         self.loaded.discard(identity)
 
 
@@ -428,6 +430,27 @@ async def test_a_thread_that_came_back_and_is_not_taken_is_let_go_of(host: Host,
             await pool.start(HOST, B)
             assert pool.sessions() == {A, B}
             assert host.programs[0].loaded == {"thread-B"}
+
+
+@pytest.mark.guarantee("PREP-5", "PLUG-1")
+async def test_a_plugin_that_fails_to_let_go_of_a_thread_ends_nobody_elses_host(host: Host) -> None:
+    """Whatever it raises: who asked is told why the session did not come back, and the others go on."""
+    host.bound[B] = "thread-B"
+
+    async def lost() -> None:
+        raise ResumeFailedError(session="B", expected="thread-B", reported="thread-B")
+
+    async def fail() -> None:
+        raise KeyError("thread-B")
+
+    host.proving = lost
+    with anyio.fail_after(HANG_S):
+        async with host.pool() as pool:
+            await pool.start(HOST, A)
+            host.programs[0].releasing = fail
+            with pytest.raises(ResumeFailedError):
+                await pool.start(HOST, B)
+            assert pool.sessions() == host.holders == {A}
 
 
 @pytest.mark.guarantee("PREP-5", "SHARE-2")
