@@ -1,17 +1,20 @@
 """The real pinned program of a provider, for its tests: installed once beside the environment, exactly as a person's would be.
 
 Tests never use what a person installed: they would prove something about another version. Where there is no network, put the vendor's
-wheel or npm tarball into a directory and name it in ``JAM_TEST_WHEELS``.
+wheel or npm tarball into a directory and name it in ``JAM_TEST_WHEELS``. Of a program whose pin changes, the two installations that were
+used last are kept.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
+import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +27,8 @@ from jamcore.sandbox.toolchain import Toolchains, this_machine
 from jamcore.system.files import Files
 
 WHEELS_VARIABLE = "JAM_TEST_WHEELS"
+KEPT_INSTALLATIONS = 2
+"""Of one program: the one of the pin, and the one before, which another checkout may still use. Each may have hundreds of megabytes."""
 _PROVIDER = "pinned"
 
 
@@ -61,7 +66,19 @@ def installed_toolchain(spec: ToolchainSpec) -> Path:
         if failed is not None:
             message = f"{spec.distribution} {spec.version} cannot be installed: {failed}"
             raise ToolchainUnavailableError(message) from failed
+        forget_older(place.parent, spec.distribution)
+    with suppress(OSError):  # that of a directory which is only read
+        os.utime(place)
     return place / layout.toolchain(_PROVIDER, spec.version)
+
+
+def forget_older(directory: Path, distribution: str) -> None:
+    """Remove the installations of a program of the suite that were used before the last :data:`KEPT_INSTALLATIONS`."""
+    own = re.compile(rf"{re.escape(distribution)}-\d.*-[0-9a-f]{{16}}")
+    found = [each for each in directory.iterdir() if own.fullmatch(each.name) and each.is_dir()]
+    found.sort(key=lambda each: each.stat().st_mtime_ns, reverse=True)
+    for old in found[KEPT_INSTALLATIONS:]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 async def _install(tools: Toolchains, spec: ToolchainSpec) -> JamError | None:

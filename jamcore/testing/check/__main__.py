@@ -23,6 +23,7 @@ from jamcore.plugins.manager import POLICIES, PROVIDERS
 from jamcore.system.distributions import CORE, by_name, installed
 from jamcore.testing.check import report
 from jamcore.testing.check.asked import Asked, Installed
+from jamcore.testing.check.progress import Progress
 from jamcore.testing.policies.subject import Made, least_of
 
 SUITE = Path(__file__).with_name("suite.py")
@@ -37,10 +38,11 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     output = Output(json=chosen.json, out=sys.stdout, err=sys.stderr)
     try:
-        recorder, status, log = check(chosen.plugin)
+        recorder, status, log = check(chosen.plugin, progress := Progress(sys.stderr))
     except JamError as error:
         output.problem(error)
         return exit_of(error)
+    progress.over()
     if chosen.json:
         output.document(report.as_document(recorder.findings.values(), recorder.outside))
     else:
@@ -54,8 +56,12 @@ def main(arguments: list[str] | None = None) -> int:
     return Exit.NOT_WELL if status != pytest.ExitCode.OK else Exit.OK
 
 
-def check(plugin: str | None) -> tuple[report.Recorder, int, str]:
+def check(plugin: str | None, progress: Progress | None = None) -> tuple[report.Recorder, int, str]:
     """Run the checks of a source directory, of an installed distribution, or of all.
+
+    Args:
+        plugin: The directory or the distribution; ``None``: all that is installed.
+        progress: Told of each check as it finishes.
 
     Returns:
         What was found, the status of pytest, and what pytest printed.
@@ -64,8 +70,8 @@ def check(plugin: str | None) -> tuple[report.Recorder, int, str]:
         InvalidInputError: There is no such distribution, it has no such plugin, or the directory has no tests.
     """
     if plugin is not None and (plugin in {".", ".."} or "/" in plugin):
-        return _of_directory(Path(plugin).absolute())
-    recorder = report.Recorder()
+        return _of_directory(Path(plugin).absolute(), progress)
+    recorder = report.Recorder(progress=progress)
     families = tuple(_installed(FAMILIES, plugin))
     asked = Asked(
         providers=(*_installed(PROVIDERS, plugin), *_made_by(families)),
@@ -83,10 +89,10 @@ def check(plugin: str | None) -> tuple[report.Recorder, int, str]:
     return recorder, *_run(recorder, asked, *settings, str(SUITE))
 
 
-def _of_directory(directory: Path) -> tuple[report.Recorder, int, str]:
+def _of_directory(directory: Path, progress: Progress | None) -> tuple[report.Recorder, int, str]:
     if not (directory / "tests").is_dir():
         raise InvalidInputError(field="plugin", problem=f"{directory} has no tests: subclass Jam's suite there")
-    recorder = report.Recorder(subject=directory.name)
+    recorder = report.Recorder(subject=directory.name, progress=progress)
     with chdir(directory):
         return recorder, *_run(recorder, f"--rootdir={directory}", "tests")
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 import pytest
 
 from jamcore.testing.check.asked import KINDS
+from jamcore.testing.check.progress import Progress
 from jamcore.testing.proof import NOT_CLAIMED
 
 ENGINE_PAGE = "docs/engine-suite.md"
@@ -50,6 +51,7 @@ class Recorder:
     """A plugin of pytest that keeps what each test found. Setup, call and teardown are one: the worst counts."""
 
     subject: str = ""
+    progress: Progress | None = None
     findings: dict[str, Finding] = field(default_factory=dict)
     outside: list[str] = field(default_factory=list)
     """What went wrong where no check was: a module that cannot be imported."""
@@ -62,7 +64,16 @@ class Recorder:
             found, before = finding(item, report, self.subject), self.findings.get(item.nodeid)
             if before is None or found.outcome is Outcome.FAILED:
                 self.findings[item.nodeid] = found
+        if report.when == "teardown" and self.progress is not None:
+            # Here nothing is captured: between the phases of a test the streams are what they were.
+            kept = self.findings[item.nodeid]
+            self.progress.finished(kept.outcome, f"{kept.subject}: {kept.check}")
         return report
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Learn how many checks there are."""
+        if self.progress is not None:
+            self.progress.total = len(session.items)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep what could not be collected."""

@@ -13,7 +13,7 @@ from jamcore.domain.events import ApprovalRequested, CommandFinished, FileChange
 from jamcore.domain.ids import ProviderIdentity
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.testing.providers.case import Case, one_after_another, told
-from jamcore.testing.providers.claims import Claim, ProviderTests, asked_of
+from jamcore.testing.providers.claims import Claim, ProviderTests, asked_of, declaration
 from jamcore.testing.providers.turns import DONE, STOPPED
 from jamcore.testing.servers.history import ToolOutput
 from jamcore.testing.servers.script import Call, Match, Rule, say
@@ -103,9 +103,9 @@ class ProviderApprovals(ProviderTests):
         assert not any(isinstance(event, FileChanged) for event in events)
         asked = [question.item for question in questions_in(events)]
         if self.denied:
-            assert asked == ["c1", "c2"]
+            assert asked == ["c1", "c2"], f"{declaration(self, 'denied')}, so the turn goes on after a denial; asked was {asked}"
             assert len(outputs) == 2
-            assert all(self.denied in output for output in outputs)
+            assert all(self.denied in output for output in outputs), f"{declaration(self, 'denied')}, and the model reads {outputs}"
         else:
             assert asked == ["c1"]
             assert requests == 1

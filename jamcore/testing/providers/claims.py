@@ -76,6 +76,11 @@ class ProviderTests:
             request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
 
 
+def declaration(part: object, attribute: str) -> str:
+    """Return how a failure names the class attribute in which an author declares what is peculiar to their program."""
+    return f"{type(part).__name__}.{attribute} is {getattr(part, attribute)!r}"
+
+
 def not_claimed(case: Case, what: str) -> None:
     """Skip the running test: the provider does not claim what it asks."""
     pytest.skip(f"{NOT_CLAIMED}{case.provider.name} {what}")

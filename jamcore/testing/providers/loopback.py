@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from jamcore.testing.proof import NOT_CLAIMED
+from jamcore.testing.providers.claims import declaration
 from jamcore.testing.providers.names import LOUD
 from jamcore.testing.providers.subject import ProviderUnderTest
 
@@ -24,9 +25,10 @@ class ProviderLoopback:
 
     Attributes:
         vendors: Regular expressions; in the control, with what keeps the program quiet undone, each finds a name that was asked for.
+            With ``loud`` in the conftest there has to be one.
     """
 
-    vendors: ClassVar[tuple[str, ...]]
+    vendors: ClassVar[tuple[str, ...]] = ()
 
     @pytest.mark.needs("bubblewrap")
     @pytest.mark.slow
@@ -37,7 +39,7 @@ class ProviderLoopback:
         """
         answer = turn_without_network(request.path, tmp_path)
         assert answer["end"]["outcome"] == "completed"
-        assert answer["asked"] == []
+        assert answer["asked"] == [], f"asked for: {answer['asked']}"
 
     @pytest.mark.needs("bubblewrap")
     @pytest.mark.slow
@@ -49,9 +51,14 @@ class ProviderLoopback:
         A name server that hears nothing because it does not work proves nothing.
         """
         if provider.loud is None:
-            pytest.skip(f"{NOT_CLAIMED}{provider.name} has no vendor whose hosts it could ask for")
+            pytest.skip(f"{NOT_CLAIMED}{provider.name} has no way to be made loud: its conftest names no `loud`")
+        assert self.vendors, (
+            f"the conftest of {provider.name} names `loud`, and {declaration(self, 'vendors')}: "
+            "name a host that it then asks for, or nothing is listened for"
+        )
         asked = turn_without_network(request.path, tmp_path, LOUD)["asked"]
-        assert [pattern for pattern in self.vendors if not any(re.search(pattern, name) for name in asked)] == []
+        unheard = [pattern for pattern in self.vendors if not any(re.search(pattern, name) for name in asked)]
+        assert not unheard, f"{declaration(self, 'vendors')}; nothing that {unheard} find was asked for, but {asked}"
 
 
 def turn_without_network(test: Path, tmp_path: Path, *words: str) -> dict[str, Any]:

@@ -36,7 +36,8 @@ class ProviderModelFaults(ProviderTests):
     """What becomes of a turn.
 
     Attributes:
-        ended: Faults after which the turn ends by itself, with the codes that it ends with.
+        ended: Faults after which the turn ends by itself, with the codes that it ends with. Where the program itself takes one for a
+            completed turn, the plugin has to end it as failed: an end without a word or a call of the model is ``STREAM_CUT``.
         ended_late: More of them, after which that takes longer than a few seconds.
         endless: Faults after which the program tries again for ever.
         passing: Faults of which the program's own retry makes nothing when they happen once.
@@ -94,7 +95,13 @@ class ProviderModelFaults(ProviderTests):
             await self.look_at_the_thread(case, model, identity)
         end = failed[-1]
         assert isinstance(end, TurnEnded)
-        assert (end.outcome, end.code) == (TurnOutcome.FAILED, code)
+        assert end.outcome is TurnOutcome.FAILED, (
+            f"{type(self).__name__}.ended says {code!r} after {ending!r}, the turn {end.outcome}. Where your program takes such an answer "
+            "for a completed turn, the plugin ends it as failed: one without a word or a call of the model is stream_cut"
+        )
+        assert end.code == code, (
+            f"{type(self).__name__}.ended says {code!r} after {ending!r}; the end: {end.code!r}, {end.detail!r}"
+        )
         assert end.detail
         assert isinstance(failed[0], TurnStarted)
         assert after[-1] == DONE

@@ -16,7 +16,7 @@ from jamcore.domain.providers import ProviderGoneError, ProviderRefusedError
 from jamcore.plugins.runtime import ProviderRuntime
 from jamcore.testing.guards import descendants, kill
 from jamcore.testing.providers.case import POLL_S, Case, told
-from jamcore.testing.providers.claims import Claim, asked_of
+from jamcore.testing.providers.claims import Claim, asked_of, declaration
 from jamcore.testing.providers.fixtures import MakeGuest
 from jamcore.testing.providers.refusals import RefusalTests
 from jamcore.testing.providers.resuming import HOSTILE_WORDS
@@ -140,12 +140,18 @@ class ProviderResume(RefusalTests):
             identity = await case.begin(runtime)
             await case.turn(runtime, identity, "second")
             if self.credential:
-                (case.guest.state / self.credential.format(identity=identity)).write_text("{}")
+                login = case.guest.state / self.credential.format(identity=identity)
+                login.parent.mkdir(parents=True, exist_ok=True)
+                login.write_text("{}")
             secret = case.captured(case.capture.credential_patterns)
             captured = case.captured()
         assert captured or case.databases()
-        assert bool(secret) is bool(self.credential)
-        assert not set(captured) & set(secret)
+        found = [str(path.relative_to(case.guest.state)) for path in secret]
+        patterns = f"`credential_patterns` {case.capture.credential_patterns} find {found or 'nothing'} below the state root"
+        assert bool(secret) is bool(self.credential), f"{declaration(self, 'credential')}, and {patterns}"
+        assert not set(captured) & set(secret), (
+            f"captured and a credential at once: {sorted(set(captured) & set(secret))}; {patterns}"
+        )
         scratch = [case.guest.home / place for place in case.capture.guest_scratch]
         assert all(list(place.iterdir()) for place in scratch)
         assert [path for path in files(case.guest.state) if is_database(path)] == []
@@ -215,7 +221,7 @@ class ProviderResume(RefusalTests):
             [output] = [item for item in told(model) if isinstance(item, ToolOutput)]
         assert [turn.outcome for turn in again.turns] == [TurnOutcome.INTERRUPTED]
         assert output.call_id == "c9"
-        assert self.cut_output in output.output
+        assert self.cut_output in output.output, f"{declaration(self, 'cut_output')}, and the model reads {output.output!r}"
         assert (case.work / "ran.txt").read_text() == "once\n"
 
 

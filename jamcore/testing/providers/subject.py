@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ from jamcore.testing.servers.script import Call, Rule, Script
 from jamcore.testing.servers.server import ModelServer
 from jamcore.testing.toolchains import ToolchainUnavailableError, pinned_toolchain
 
+TOOLS_VARIABLE = "JAM_TEST_TOOLS"
+"""Names a directory that is taken for the tools root: the program unpacked, while its author still changes it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderUnderTest:
@@ -24,8 +28,9 @@ class ProviderUnderTest:
         package: The package that holds the plugin; its distribution has the same name with hyphens.
         plugin: Makes the plugin.
         loud: Makes the plugin with what keeps its program quiet undone: the control of the proof that it contacts nobody. Without one the
-            program has nobody to contact.
-        toolchain: The pinned program; ``None``: the plugin brings it along.
+            control is left out, as not claimed.
+        toolchain: The pinned program; ``None``: the plugin brings it along. Where ``JAM_TEST_TOOLS`` names a directory, that is used
+            instead, unpinned, and the run says so.
         server: The scripted server of the API that the program speaks.
         normalisation: What the program itself writes among what the model is told, and so is in no comparison. Everything else has to come
             back word by word (CONT-1); a run of the suite prints what is declared.
@@ -71,6 +76,8 @@ class ProviderUnderTest:
         Raises:
             ToolchainUnavailableError: The pinned program cannot be had here.
         """
+        if unpinned := os.environ.get(TOOLS_VARIABLE):
+            return Path(unpinned).absolute()
         return Path(TOOLS_ROOT, self.name) if self.toolchain is None else pinned_toolchain(self.toolchain)
 
     @property
@@ -88,6 +95,8 @@ class ProviderUnderTest:
 
     def missing(self) -> str | None:
         """Return why the pinned program cannot be had here, or ``None``."""
+        if unpinned := os.environ.get(TOOLS_VARIABLE):
+            return None if Path(unpinned).is_dir() else f"{TOOLS_VARIABLE} names no directory: {unpinned}"
         return None if self.toolchain is None else missing(self.toolchain)
 
 

@@ -27,7 +27,7 @@ from jamcore.domain.events import (
 from jamcore.domain.providers import ProviderRefusedError
 from jamcore.testing.guards import Process, descendants, settle
 from jamcore.testing.providers.case import Case, one_after_another
-from jamcore.testing.providers.claims import Claim, ProviderTests, asked_of
+from jamcore.testing.providers.claims import Claim, ProviderTests, asked_of, declaration
 from jamcore.testing.servers.faults import SlowFault
 from jamcore.testing.servers.ledger import held_at
 from jamcore.testing.servers.script import Call, Hold, Match, Rule, Text, say
@@ -238,7 +238,9 @@ class ProviderTurns(ProviderTests):
             assert settle(sleeping) == ()  # killed: the machine decides when it is gone
             assert (await case.turn(runtime, identity, "second"))[-1] == DONE
             said = str(model.model_requests[-1].body)
-        assert not self.told_of_interrupt or any(words in said for words in self.told_of_interrupt)
+        assert not self.told_of_interrupt or any(words in said for words in self.told_of_interrupt), (
+            f"{declaration(self, 'told_of_interrupt')}, and the model reads {said}"
+        )
 
     async def test_cancellation_in_a_turn_interrupts_it(self, case: Case) -> None:
         """Whoever runs the turn is cancelled while the model is silent: the turn is interrupted before the context is left.
@@ -274,7 +276,9 @@ class ProviderTurns(ProviderTests):
             assert not descendants(case.guest.processes[-1].pid)
         if self.cut_mark:
             [kept] = case.captured()
-            assert self.cut_mark in kept.read_text()
+            assert self.cut_mark in kept.read_text(), (
+                f"{declaration(self, 'cut_mark')}, and {kept.name} ends {kept.read_text()[-500:]!r}"
+            )
 
     async def test_a_busy_thread_is_refused_and_its_turn_goes_on_undisturbed(self, case: Case) -> None:
         """A second text is refused, the first turn's answer comes whole, and the model was asked once.
@@ -351,9 +355,10 @@ class ProviderTurns(ProviderTests):
         [request] = model.requests
         body = request.body
         assert isinstance(body, dict)
-        assert tools_in(body) == self.offered
+        assert tools_in(body) == self.offered, declaration(self, "offered")
         assert body["model"] == case.provider.model
-        assert tuple((name, request.header(name)) for name, _ in self.headers) == self.headers
+        sent = tuple((name, request.header(name)) for name, _ in self.headers)
+        assert sent == self.headers, f"{declaration(self, 'headers')}, and sent was {sent}"
         assert (request.method, request.path) == ("POST", f"/v1{case.provider.server.dialect.model_path}")
         assert not self.instructions or RULE in str(body)
 

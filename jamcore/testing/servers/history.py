@@ -32,6 +32,10 @@ class Normalisation:
             of them, so that a compacted history lacks what it replaced and a comparison says so.
         elements: The elements (``<name>…</name>``) that it writes into what a person said or a tool gave back: they are cut out, with
             the space around them; what is nothing else is left out.
+
+    A program that writes the date before the first text declares ``Normalisation(beginnings=("Today is",))``, and one that puts
+    ``<context>…</context>`` into every text ``Normalisation(elements=("context",))``. What stands in the system prompt needs no
+    declaration: only what people and the model said, calls and their outputs are compared. Each run prints what is declared.
     """
 
     beginnings: tuple[str, ...] = ()

@@ -126,6 +126,16 @@ def test_what_a_distribution_requires_is_a_promise(site: Path, name: str) -> Non
 
 
 @pytest.mark.guarantee("KIT-1")
+def test_each_check_is_told_of_as_it_finishes(site: Path) -> None:
+    """On standard error, so that the report stays what it is; a real program's suite runs for many minutes."""
+    _, found, said = check(site, "too-new")
+    checks, lines = found["checks"], said.splitlines()
+    assert [line.partition(" ")[0] for line in lines] == [f"[{number}/{len(checks)}]" for number in range(1, len(checks) + 1)]
+    told = [" ".join(line.split("] ")[1].split()) for line in lines]
+    assert told == [f"{each['outcome']} {each['subject']}: {each['check']}" for each in checks]
+
+
+@pytest.mark.guarantee("KIT-1")
 def test_every_promise_is_broken_by_somebody() -> None:
     """A new check needs a plugin here that fails it."""
     broken = {each for each in BREAKS.values() if each} | {each for _, each in BY_METADATA.values()}
