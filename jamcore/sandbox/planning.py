@@ -195,8 +195,16 @@ def require_policies(plan: Plan, *, policies: tuple[str, ...], wanted: PlanContr
         PolicyNotAppliedError: Something that they add is missing, or something that they take away is there.
     """
     before, after, here = _parts(own), _parts(wanted), _parts_of_plan(plan)
-    problems = [f"it lacks the {part}" for part in after - before - here]
-    problems += [f"it has the {part}" for part in (before - after) & here]
+    problems = []
+    for part in before.keys() | after.keys():
+        if before.get(part) == after.get(part):
+            continue
+        if part not in after:
+            problems += [f"it has the {part}"] if part in here else []
+        elif part in here:
+            problems += [f"its {part} is {here[part]}, and {after[part]} is wanted"] if here[part] != after[part] else []
+        elif not part.startswith(_ACCESS):  # without a mount there is nothing to write to
+            problems.append(f"it lacks the {part}")
     if plan.endpoint is not None and (host := denied_host(plan.endpoint.origin, wanted.denied_hosts)):
         problems.append(f"it reaches {host}")
     if problems:
@@ -214,25 +222,32 @@ def require_stored_name(plan: Plan, stored: str) -> Plan:
     return plan
 
 
-def _parts(contribution: PlanContribution) -> set[str]:
-    """Return what a plan gets of a contribution, as words."""
+_ACCESS = "access to"
+
+
+def _parts(contribution: PlanContribution) -> dict[str, str]:
+    """Return what a plan gets of a contribution: what each part is called, in words, and what it is."""
     return {
-        f"image {contribution.agent_image}",
-        *(f"mount {mount.guest_path} ({mount.access})" for mount in contribution.extra_mounts),
-        *(f"variable {name}={value}" for name, value in contribution.environment),
-        *(f"kit {kit}" for kit in contribution.kits),
-        *(f"request {pair}" for pair in contribution.endpoint_paths),
+        "image": contribution.agent_image,
+        **{f"mount {mount.guest_path}": mount.subdirectory for mount in contribution.extra_mounts},
+        **{f"{_ACCESS} {mount.guest_path}": mount.access for mount in contribution.extra_mounts},
+        **{f"variable {name}": value for name, value in contribution.environment},
+        **{f"kit {kit}": kit for kit in contribution.kits},
+        **{f"request {pair}": pair for pair in contribution.endpoint_paths},
     }
 
 
-def _parts_of_plan(plan: Plan) -> set[str]:
+def _parts_of_plan(plan: Plan) -> dict[str, str]:
     """Return the same of a plan."""
+    root = next(mount.source.path for mount in plan.mounts if mount.role is MountRole.PROVIDER_STATE)
+    extra = [mount for mount in plan.mounts if mount.role is MountRole.EXTRA]
     return {
-        f"image {plan.agent_image}",
-        *(f"mount {mount.guest_path} ({mount.access})" for mount in plan.mounts if mount.role is MountRole.EXTRA),
-        *(f"variable {name}={value}" for name, value in plan.environment),
-        *(f"kit {kit}" for kit in plan.kits),
-        *(f"request {pair}" for pair in (plan.endpoint.paths if plan.endpoint is not None else ())),
+        "image": plan.agent_image,
+        **{f"mount {mount.guest_path}": mount.source.path.removeprefix(f"{root}/") for mount in extra},
+        **{f"{_ACCESS} {mount.guest_path}": mount.access for mount in extra},
+        **{f"variable {name}": value for name, value in plan.environment},
+        **{f"kit {kit}": kit for kit in plan.kits},
+        **{f"request {pair}": pair for pair in (plan.endpoint.paths if plan.endpoint is not None else ())},
     }
 
 

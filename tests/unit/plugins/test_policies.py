@@ -235,6 +235,40 @@ def test_what_is_no_name_of_a_host_is_refused(host: str) -> None:
     assert [problem for problem in contribution_problems(made, CONTEXT) if "denied host" in problem]
 
 
+READS = MOUNT.model_copy(update={"guest_path": "/jam/state/good/notes", "subdirectory": "notes"})
+WRITES = READS.model_copy(update={"access": Access.READ_WRITE})
+OLDER: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "a variable had another value": (
+        {"environment": (("GOOD_HOME", "/jam/state/good/old"),)},
+        {},
+        {"environment": ()},
+    ),
+    "a mount was writable": ({"extra_mounts": (WRITES,)}, {}, {"extra_mounts": (READS,)}),
+    "a mount was of another directory": (
+        {"extra_mounts": (MOUNT.model_copy(update={"subdirectory": "rules-1"}),)},
+        {},
+        {"extra_mounts": (MOUNT,)},
+    ),
+    "a mount had another access": ({"extra_mounts": (WRITES,)}, {"extra_mounts": (READS,)}, {"extra_mounts": ()}),
+}
+
+
+@pytest.mark.guarantee("PLAN-5")
+@pytest.mark.parametrize("what", OLDER)
+def test_an_older_form_of_what_a_policy_changes_is_seen(what: str) -> None:
+    """A part is known by its name: what the room was planned with may be of an older provider, or of an older policy."""
+    had, own, wanted = (CONTRIBUTION.model_copy(update=update) for update in OLDER[what])
+    plan = plans.plan(plans.inputs_for(SHARED_CELL), contribution=had)
+    with pytest.raises(PolicyNotAppliedError):
+        require_policies(plan, policies=("house",), wanted=wanted, own=own)
+
+
+def test_a_mount_that_a_newer_provider_has_may_be_made_read_only(plan: Plan) -> None:
+    """An older room does without the mount, and nothing in it can be written to: that keeps no room down."""
+    own, wanted = (CONTRIBUTION.model_copy(update={"extra_mounts": (mount,)}) for mount in (WRITES, READS))
+    require_policies(plan, policies=("house",), wanted=wanted, own=own)
+
+
 def test_what_a_newer_provider_contributes_is_not_the_policies_part(plan: Plan) -> None:
     """Its room starts as it did before there was a policy: only what the policy makes of it counts."""
     newer = CONTRIBUTION.model_copy(update={"environment": (("GOOD_NEW", "1"),), "endpoint_paths": ("POST /v2/answers",)})
