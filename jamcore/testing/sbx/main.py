@@ -77,6 +77,8 @@ def _run(
     environment: dict[str, str],
     fault: Fault | None,
 ) -> int:
+    if parsed.flags["cloud"]:
+        raise Failure("--cloud: not simulated (Docker Cloud)")
     client = Client(place, told, gates, console, environment)
     call = Call(parsed, told, gates, place, console, client, environment)
     if fault is not None:

@@ -36,8 +36,8 @@ block nothing of it is left. `configure` changes how it behaves from the next co
 asks for one fault. Many live beside each other.
 
 Where it must stay a simulation: there is no virtual machine, no second user and no sudo in the guest, TLS is carried and not opened,
-nothing is pulled, and files in YAML may use a small part of YAML only. The live test `sbx-and-its-simulator` ([live
-tests](live-tests.md)) puts what is marked "probe" to a real program and prints the differences.
+nothing is pulled, files in YAML may use a small part of YAML only, and the daemon's socket speaks a language of its own. The live test
+`sbx-and-its-simulator` ([live tests](live-tests.md)) puts what is marked "probe" to a real program and prints the differences.
 
 The sources are tags: D and M for the documentation, G for its part on governance, RN for the release notes, ISS for a reported issue,
 and the others for notes of people who measured.

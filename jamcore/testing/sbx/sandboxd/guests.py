@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from jamcore.engines.bubblewrap import etc
 from jamcore.engines.bubblewrap.machine import look
 from jamcore.testing.sbx.behaviours import Gates
 from jamcore.testing.sbx.configuration import Configuration, Instance
-from jamcore.testing.sbx.sandboxd import box, clone
+from jamcore.testing.sbx.sandboxd import box, clone, flavours
 from jamcore.testing.sbx.sandboxd.proxy import Proxy, carry
 from jamcore.testing.sbx.sandboxd.refusal import RefusedError, no_sandbox
 from jamcore.testing.sbx.sandboxd.rules import Policy
@@ -96,6 +95,7 @@ class Guests:
             try:
                 (disk / "home" / "workspace").mkdir(parents=True)
                 (disk / "persistent.sh").touch()
+                flavours.furnish(disk / "home", sandbox)
                 if sandbox.clone:
                     await clone.make(sandbox.clone, disk / "clone")
                 self.state.sandboxes[sandbox.name] = sandbox
@@ -189,6 +189,7 @@ class Guests:
             "/etc/hostname": f"{sandbox.name}\n",
             "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
             "/etc/resolv.conf": "# nothing is resolved here but by the proxy\n",
+            **flavours.instructions(sandbox),
         }
 
     def environment(self, sandbox: Sandbox) -> dict[str, str]:
@@ -281,8 +282,10 @@ class Guests:
     @asynccontextmanager
     async def session(self, name: str) -> AsyncIterator[Running]:
         """Hold a sandbox up for the time of a session."""
-        running = self.running[name]
         sandbox = self.find(name)
+        running = self.running.get(name)
+        if running is None:
+            raise RefusedError(f"sandbox '{name}' is not running")
         running.sessions += 1
         sandbox.used = True
         sandbox.last_used_at = now()
@@ -387,11 +390,3 @@ class Guests:
 def new_ident() -> str:
     """Return the id of a new sandbox."""
     return str(uuid4())
-
-
-def free_port() -> int:
-    """Return a port of the host that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -206,6 +206,7 @@ def test_what_is_not_simulated_says_so(make: Make) -> None:
     sbx = make()
     for name in NOT_SIMULATED:
         assert "not simulated" in sbx.failed(*name.split(), "x"), name
+    assert "not simulated" in sbx.failed("ls", "--cloud")
     assert not {command.path for command in COMMANDS} & set(NOT_SIMULATED)
 
 

@@ -47,7 +47,7 @@ def shell(sbx: Simulator, script: str) -> str:
 
 def test_nothing_of_the_host_is_there_but_what_was_given(sbx: Simulator, place: Path) -> None:
     """Of the directory that holds the workspaces the guest sees these two; the system is read-only; /root, /work and others are absent."""
-    assert shell(sbx, f"ls {place}") == "proj\nref\n"
+    assert shell(sbx, f"ls {place}") == "AGENTS.md\nproj\nref\n"
     assert shell(sbx, f"cat {place}/secret 2>&1; true").endswith("No such file or directory\n")
     assert shell(sbx, "ls /home") == "agent\n"
     assert shell(sbx, "for d in / /usr /etc /opt; do touch $d/x 2>/dev/null && echo $d; done; true") == ""
@@ -103,6 +103,18 @@ def test_the_environment_is_the_sandbox_s_own(sbx: Simulator) -> None:
     assert found["GH_TOKEN"] == "gho_sbxproxymanaged000000000000000000000"
     assert "SSH_AUTH_SOCK" not in found
     assert shell(sbx, "id -un; id -u; id -g") == "agent\n1000\n1000\n"
+
+
+def test_an_agent_s_own_files_are_there(sbx: Simulator, place: Path) -> None:
+    """Codex's `auth.json` and `config.toml` with placeholders [SDK, LOOP]; instructions above the workspace, not on the host [CEZ, M]."""
+    (place / "other").mkdir()
+    sbx.said("create", "--name", "two", "codex", str(place / "other"))
+    script = "cat ~/.codex/auth.json; grep approval ~/.codex/config.toml; ls .."
+    assert sbx.said("exec", "two", "sh", "-c", script) == (
+        '{"OPENAI_API_KEY":"proxy-managed"}approval_policy = "never"\nAGENTS.md\nother\n'
+    )
+    assert not (place / "AGENTS.md").exists()
+    sbx.said("rm", "-f", "two")
 
 
 # ---------------------------------------------------------------------------------------------------- exec

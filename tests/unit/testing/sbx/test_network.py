@@ -301,9 +301,9 @@ def test_secrets_are_put_in_place_of_placeholders_on_their_way_alone(make: Make,
     bearer = "Authorization: Bearer "
     assert sbx.json(*CURL, "http://mine.example/", "-H", f"{bearer}{made[1]}!")["headers"]["Authorization"] == "Bearer s3cret!"
     assert sbx.json(*CURL, "http://api.openai.com/", "-H", f"{bearer}proxy-managed")["headers"]["Authorization"] == "Bearer sk-real"
-    for host in ("other.example", "mine.example"):
-        seen = sbx.json(*CURL, f"http://{host}/", "-H", f"{bearer}proxy-managed", "-d", made[1])
-        assert (seen["headers"]["Authorization"], seen["body"]) == ("Bearer proxy-managed", made[1])
+    for host, sent in (("other.example", made[1]), ("other.example", "proxy-managed"), ("mine.example", "proxy-managed")):
+        seen = sbx.json(*CURL, f"http://{host}/", "-H", f"{bearer}{sent}", "-d", made[1])
+        assert (seen["headers"]["Authorization"], seen["body"]) == (f"Bearer {sent}", made[1])
 
 
 # ---------------------------------------------------------------------------------------------------- secrets

@@ -133,6 +133,12 @@ def test_sandboxes_outlive_their_callers_and_are_stopped_with_the_daemon(make: M
     caller.send_signal(signal.SIGKILL)
     caller.wait()
     assert sbx.json("ls", "--json")["sandboxes"][0]["status"] == "running"
+    caller = sbx.popen("exec", "one", "sleep", "600")
+    while "sleep" not in sbx.said("exec", "one", "sh", "-c", "cat /proc/[0-9]*/comm"):
+        pass
+    sbx.said("stop", "one")
+    assert caller.wait() == 137
+    sbx.said("exec", "one", "true")
     sbx.kill_daemon()
     (row,) = _after_start(sbx)
     assert (row["id"], row["status"]) == (ident, "stopped")
