@@ -10,7 +10,7 @@ from pathlib import Path
 _RUN_ON_IMPORT = frozenset({"__main__", "env"})
 """Modules that are programs: importing them runs them (``python -m``, and Alembic's environment)."""
 
-SKELETONS = ("jamcore/testing/skeleton/provider", "jamcore/testing/skeleton/engine")
+SKELETONS = ("jamcore/testing/skeleton/provider", "jamcore/testing/skeleton/engine", "jamcore/testing/skeleton/policy")
 """What lies below the core, and is no module of it: the beginnings of other distributions (:mod:`jamcore.testing.skeleton`)."""
 
 

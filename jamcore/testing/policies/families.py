@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import cast
 
 import pytest
@@ -17,7 +17,7 @@ from jamcore.plugins.provider import ProviderHooks
 from jamcore.testing.policies.subject import Made, Promising, core_problem, least_of
 from jamcore.testing.untouched import Untouched
 
-NONSENSE = [[{"no such": [-1]}]]
+NONSENSE: Sequence[object] = [[{"no such": [-1]}]]
 """What no key of any table means."""
 UNKNOWN_KEY = "no_such_key_of_any_family"
 

@@ -35,23 +35,27 @@ NOT_BY_ITS_PORT: Mapping[str, str] = MappingProxyType(
 
 def with_fault(plugin: type[EnginePlugin], fault: Fault) -> type[EnginePlugin]:
     """Return the plugin of an engine that is as good as ``plugin``'s but for one fault."""
+    siblings: list[BadEngine] = []
 
     class BadPlugin(plugin):  # type: ignore[valid-type,misc] # a class that is known when this runs
         """The good plugin, whose engine is wrapped."""
 
         def open(self, context: EngineContext) -> AbstractAsyncContextManager[Engine]:
-            return _opened(plugin(), fault, context)
+            return _opened(plugin(), fault, context, siblings)
 
     return BadPlugin
 
 
 @asynccontextmanager
-async def _opened(good: EnginePlugin, fault: Fault, context: EngineContext) -> AsyncIterator[Any]:
+async def _opened(good: EnginePlugin, fault: Fault, context: EngineContext, siblings: list[BadEngine]) -> AsyncIterator[Any]:
     async with good.open(context) as engine, owned_tasks() as tasks:
         bad = fault.engine(engine)
         bad.tasks = tasks
+        bad.siblings = siblings
+        siblings.append(bad)
         try:
             yield bad
         finally:
+            siblings.remove(bad)
             await bad.closing()
             tasks.cancel_scope.cancel()

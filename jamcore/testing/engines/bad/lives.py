@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import anyio
 
@@ -92,21 +92,12 @@ class _StopsOneAtATime(BadEngine):
 class _KnowsTheOthers(BadEngine):
     """Every engine of its kind on the machine has the same sandboxes."""
 
-    all: ClassVar[list[_KnowsTheOthers]] = []
-
-    def __init__(self, good: Any) -> None:  # noqa: ANN401
-        super().__init__(good)
-        self.all.append(self)
-
     async def presence(self, name: str) -> Presence:
         found: Presence = await self.good.presence(name)
-        for other in self.all:
+        for other in self.siblings:
             if found is Presence.ABSENT:
                 found = await other.good.presence(name)
         return found
-
-    async def closing(self) -> None:
-        self.all.remove(self)
 
 
 class _StopsOnlyWhatIsThere(BadEngine):

@@ -34,10 +34,14 @@ class BadProcess(Proxy):
 
 
 class BadEngine(Proxy):
-    """An engine with one of the faults of engines. ``specs`` are those that it was asked to make itself; ``tasks`` ends with it."""
+    """An engine with one of the faults of engines. ``specs`` are those that it was asked to make itself; ``tasks`` ends with it.
+
+    ``siblings`` are all engines that are open of the same plugin, this one among them.
+    """
 
     process: ClassVar[type[BadProcess] | None] = None
     tasks: TaskGroup
+    siblings: list[BadEngine]
 
     def __init__(self, good: Any) -> None:  # noqa: ANN401
         super().__init__(good)
