@@ -240,8 +240,11 @@ class ProviderManager:
         )
 
     def _disabled(self, name: str, problem: str) -> None:
+        meant = (name, PluginKind.PROVIDER, "loaded")  # a family may have the same name
         self._reports = [
-            replace(report, state="disabled", violations=(problem,)) if report.name == name and report.state == "loaded" else report
+            replace(report, state="disabled", violations=(problem,))
+            if (report.name, report.kind, report.state) == meant
+            else report
             for report in self._reports
         ]
 

@@ -10,9 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from jamcore.domain.cells import SHARED_CELL, Ability
 from jamcore.domain.plugins import NO_BLOCKS, Block, PluginKind, blocked_by_setting
+from jamcore.domain.provider_rules import plan_context
+from jamcore.domain.providers import PluginFailedError
 from jamcore.plugins.families import FAMILIES
 from jamcore.plugins.manager import PROVIDERS, ProviderManager
+from jamcore.testing.doubles.providers import GOOD as GOOD_PROVIDER
+from tests.unit.plugins.test_provider_hooks import TurningProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.guarantee("PLUG-1")]
 
@@ -130,6 +135,23 @@ async def test_families_are_listed_with_what_became_of_each(found: list[metadata
     assert families["gone"].hint().startswith("Upgrade or uninstall the distribution")
     assert families["made"].title == "made (family)"
     assert manager.names() == ("installed",)
+
+
+async def test_a_provider_that_is_disabled_says_nothing_about_a_family_of_its_name(found: list[metadata.EntryPoint]) -> None:
+    """One table may well be called as its family is; what the family can do has not changed."""
+    turning = TurningProvider()
+    turning.description = GOOD_PROVIDER.model_copy(update={"name": "made"})  # type: ignore[misc]
+    manager = ProviderManager(hook_limit_s=0.3)
+    await manager.load(found=[entry for entry in found if entry.name == "made"])
+    await manager.add("made", turning)
+    turning.turned = True
+    with pytest.raises(PluginFailedError):
+        await manager.provider("made").prepare(plan_context("made", SHARED_CELL, frozenset(Ability)))
+    assert {report.kind: report.state for report in manager.reports()} == {
+        PluginKind.FAMILY: "loaded",
+        PluginKind.PROVIDER: "disabled",
+    }
+    turning.hang.release.set()
 
 
 async def test_a_blocked_family_is_not_imported_and_its_tables_say_so(found: list[metadata.EntryPoint]) -> None:
