@@ -162,7 +162,7 @@ return ThreadState(identity=reported)""",
             Edit(
                 RUNTIME,
                 'thread = self._threads.get(identifier(params.get("thread")))',
-                "thread = next(iter(self._threads.values()), None)",
+                'thread = self._threads.get(identifier(params.get("thread"))) or next(iter(self._threads.values()), None)',
             ),
         ),
     ),

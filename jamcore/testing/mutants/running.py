@@ -179,7 +179,8 @@ def _in_child(subject: Subject, directory: Path) -> None:
     sys.path.insert(0, str(source))
     chosen = _Chosen(subject)
     with chdir(directory), (directory / "log").open("w") as log, redirect_stdout(log), redirect_stderr(log):
-        status = pytest.main([*QUIET, f"--rootdir={directory}", "tests"], plugins=[chosen])
+        # A place of its own: of those that it numbers itself, pytest removes the oldest, also when others run beside it.
+        status = pytest.main([*QUIET, f"--rootdir={directory}", f"--basetemp={directory / 'tmp'}", "tests"], plugins=[chosen])
     if status not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
         chosen.outside.append(f"pytest ended with {status}: {(directory / 'log').read_text()[-4000:]}")
     spent = os.times()
