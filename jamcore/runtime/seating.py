@@ -51,14 +51,15 @@ class Seating:
         if expected is None:
             await continuity.settle(seat, ())
             return False
-        try:
-            state = await runtime.resume_thread(ProviderIdentity(expected), seat.thread_request())
-        except BaseException as error:
-            # Every attempt leaves its observation, also one that was cancelled (CONT-7).
-            with anyio.move_on_after(self.limits.finalise_s, shield=True):
-                await continuity.observe(seat, reported=None, detail=str(error) or type(error).__name__)
-            raise
-        await continuity.observe(seat, reported=state.identity, detail="", remembered=state.turns)
+        async with self.runner.resuming(seat.session.id, said_as=f"the resume of {seat.said_as}"):
+            try:
+                state = await runtime.resume_thread(ProviderIdentity(expected), seat.thread_request())
+            except BaseException as error:
+                # Every attempt leaves its observation, also one that was cancelled (CONT-7).
+                with anyio.move_on_after(self.limits.finalise_s, shield=True):
+                    await continuity.observe(seat, reported=None, detail=str(error) or type(error).__name__)
+                raise
+            await continuity.observe(seat, reported=state.identity, detail="", remembered=state.turns)
         seat.identity = ProviderIdentity(expected)
         self.kept.changed()
         await continuity.compare_files(seat, await self.bring_up.files_of(seat), partial(self.bring_up.between, seat))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
+from uuid import UUID
 
 from jamcore.continuity.coordinator import HostCoordinator
 from jamcore.domain.errors import JamError
@@ -113,6 +115,13 @@ class TurnRunner:
         if state is not None:
             return state
         raise ProviderGoneError(provider="", detail="the turn's events ended without an end mark")
+
+    def resuming(self, session: UUID, *, said_as: str) -> AbstractAsyncContextManager[None]:
+        """Hold the host together with its turns while a session is brought back: no generation is made meanwhile (CONT-7).
+
+        What a program writes before it is known what came back would be in it. ``said_as`` names it to those who wait for the host.
+        """
+        return self._coordinator.turn_permit(session, said_as=said_as)
 
     async def doubt(self, turn: Turn, error: JamError) -> None:
         """Say that a turn's end was not seen; the state stays, because only the provider's own state can decide it."""

@@ -15,7 +15,7 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from jamcore.continuity.coordinator import HostCoordinator
+from jamcore.continuity.coordinator import HostBusyError, HostCoordinator
 from jamcore.domain.approvals import ApprovalAnswer, ApprovalPolicy, ApprovalState, DecisionRequest
 from jamcore.domain.errors import CONTEXT_LIMIT, JamError
 from jamcore.domain.events import (
@@ -555,3 +555,16 @@ async def test_a_daemon_that_ends_meanwhile_decides_nothing(world: World) -> Non
     assert (world.outcome, world.agent.interrupts) == (None, 0)
     assert (await world.stored()).state is TurnState.RUNNING
     assert await world.told(TurnEnded) == []
+
+
+@pytest.mark.guarantee("CONT-2", "CONT-7")
+async def test_a_resume_holds_the_host_as_a_turn_does(world: World) -> None:
+    """Beside others, and never beside a checkpoint."""
+    coordinator = world.runner._coordinator
+    async with world.runner.resuming(world.turn.session_id, said_as="the resume of room red"):
+        async with coordinator.turn_permit(world.turn.session_id, 0, said_as="the turn of room blue"):
+            assert coordinator.holders == ("the resume of room red", "the turn of room blue")
+        with pytest.raises(HostBusyError):
+            async with coordinator.exclusive("checkpoint", 0):
+                raise AssertionError
+    assert not coordinator.holders

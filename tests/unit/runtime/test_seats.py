@@ -12,6 +12,7 @@ from uuid import UUID
 import anyio
 import pytest
 
+from jamcore.continuity.coordinator import HostBusyError, HostCoordinator
 from jamcore.domain.approvals import ApprovalPolicy
 from jamcore.domain.continuity import Checkpoint, CheckpointReason, ResumeFailedError
 from jamcore.domain.limits import Limits
@@ -93,6 +94,7 @@ class Host:
     own: frozenset[UUID] = frozenset()
     bound: dict[UUID, str] = field(default_factory=dict)
     proving: Callable[[], Awaitable[None]] = nothing
+    coordinator: HostCoordinator = field(default_factory=lambda: HostCoordinator(HOST))
     full: bool = False
     programs: list[Program] = field(default_factory=list)
     leases: Leases = field(default_factory=Leases)
@@ -128,6 +130,10 @@ class Host:
     async def observe(self, _seat: Seat, **_: object) -> None:
         """See :meth:`HostContinuity.observe`."""
         await self.proving()
+
+    def resuming(self, session: UUID, *, said_as: str) -> AbstractAsyncContextManager[None]:
+        """See :meth:`TurnRunner.resuming`."""
+        return self.coordinator.turn_permit(session, said_as=said_as)
 
     async def between(self, *_: object) -> str:
         """See :meth:`BringUp.between`."""
@@ -430,6 +436,28 @@ async def test_a_thread_that_came_back_and_is_not_taken_is_let_go_of(host: Host,
             await pool.start(HOST, B)
             assert pool.sessions() == {A, B}
             assert host.programs[0].loaded == {"thread-B"}
+
+
+@pytest.mark.guarantee("CONT-2", "CONT-7")
+async def test_no_generation_is_made_before_it_is_known_what_came_back(host: Host) -> None:
+    """A sibling's would hold what the program has written down until then, and nobody would know that it is not to be kept."""
+    host.bound[B] = "thread-B"
+
+    async def capture() -> None:
+        async with host.coordinator.exclusive("checkpoint", 0):
+            host.said.append("captured")
+
+    async def prove() -> None:
+        with pytest.raises(HostBusyError, match="the resume of room"):
+            await capture()
+
+    host.proving = prove
+    with anyio.fail_after(HANG_S):
+        async with host.pool() as pool:
+            await pool.start(HOST, A)
+            await pool.start(HOST, B)
+            await capture()
+            assert "captured" in host.said
 
 
 @pytest.mark.guarantee("PREP-5", "PLUG-1")
