@@ -27,6 +27,10 @@ from jamcore.sandbox.toolchain import Toolchains, this_machine
 from jamcore.system.files import Files
 
 WHEELS_VARIABLE = "JAM_TEST_WHEELS"
+TOOLS_VARIABLE = "JAM_TEST_TOOLS"
+"""Names a directory that the provider suite takes for the tools root: the program unpacked, while its author still changes it."""
+UNPINNED = f"run on what {TOOLS_VARIABLE} names, not on the pinned program"
+"""What such a run says of itself."""
 KEPT_INSTALLATIONS = 2
 """Of one program: the one of the pin, and the one before, which another checkout may still use. Each may have hundreds of megabytes."""
 _PROVIDER = "pinned"

@@ -25,6 +25,7 @@ from jamcore.testing.check import report
 from jamcore.testing.check.asked import Asked, Installed
 from jamcore.testing.check.progress import Progress
 from jamcore.testing.policies.subject import Made, least_of
+from jamcore.testing.toolchains import TOOLS_VARIABLE, UNPINNED
 
 SUITE = Path(__file__).with_name("suite.py")
 QUIET = ("-p", "no:cacheprovider")
@@ -43,6 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
         output.problem(error)
         return exit_of(error)
     progress.over()
+    if recorder.subject and os.environ.get(TOOLS_VARIABLE):
+        output.note(UNPINNED)
     if chosen.json:
         output.document(report.as_document(recorder.findings.values(), recorder.outside))
     else:

@@ -18,8 +18,9 @@ from jamcore.testing.local_guest import LocalGuest, local_guest
 from jamcore.testing.proof import LEFT_OUT
 from jamcore.testing.providers.case import Case
 from jamcore.testing.providers.opening import hooks_of
-from jamcore.testing.providers.subject import TOOLS_VARIABLE, ProviderUnderTest
+from jamcore.testing.providers.subject import ProviderUnderTest
 from jamcore.testing.servers.server import ModelServer
+from jamcore.testing.toolchains import TOOLS_VARIABLE, UNPINNED
 
 OpenRuntime = Callable[[LocalGuest, ModelServer], AbstractAsyncContextManager[ProviderRuntime]]
 """Opens the runtime in a guest, with a model."""
@@ -54,7 +55,7 @@ def nothing_is_left(no_leaks: None) -> None:
 @pytest.fixture(scope="session")
 def provider_hooks(provider: ProviderUnderTest, pytestconfig: pytest.Config) -> ProviderHooks:
     """The plugin's hooks, as a daemon has them. What it declares to be in no comparison is printed at the end of the run."""
-    unpinned = f"; run on what {TOOLS_VARIABLE} names, not on the pinned program" if os.environ.get(TOOLS_VARIABLE) else ""
+    unpinned = f"; {UNPINNED}" if os.environ.get(TOOLS_VARIABLE) else ""
     pytestconfig.stash[LEFT_OUT][provider.name] = f"{provider.normalisation.told()}{unpinned}"
     return anyio.run(hooks_of, provider.name, provider.plugin())
 

@@ -13,10 +13,7 @@ from jamcore.domain.providers import ToolchainSpec
 from jamcore.testing.servers.history import NOTHING, Normalisation
 from jamcore.testing.servers.script import Call, Rule, Script
 from jamcore.testing.servers.server import ModelServer
-from jamcore.testing.toolchains import ToolchainUnavailableError, pinned_toolchain
-
-TOOLS_VARIABLE = "JAM_TEST_TOOLS"
-"""Names a directory that is taken for the tools root: the program unpacked, while its author still changes it."""
+from jamcore.testing.toolchains import TOOLS_VARIABLE, ToolchainUnavailableError, pinned_toolchain
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ import pytest
 
 from jamcore.domain.plan import TOOLS_ROOT
 from jamcore.testing.doubles.providers import GoodProvider
-from jamcore.testing.providers.subject import TOOLS_VARIABLE, ProviderUnderTest
+from jamcore.testing.providers.subject import ProviderUnderTest
 from jamcore.testing.servers.chat import ChatServer
 from jamcore.testing.servers.script import Call
-from jamcore.testing.toolchains import KEPT_INSTALLATIONS, forget_older
+from jamcore.testing.toolchains import KEPT_INSTALLATIONS, TOOLS_VARIABLE, forget_older
 
 UNDER_TEST = ProviderUnderTest(
     name="good",
