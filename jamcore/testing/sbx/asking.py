@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-RUN_S = 60.0
+RUN_S = 100.0
 """How long a command may take."""
 
 

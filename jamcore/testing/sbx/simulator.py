@@ -21,6 +21,8 @@ from jamcore.testing.sbx.configuration import DEFAULT, Configuration, Fault, Gov
 from jamcore.testing.sbx.known import VERSIONS
 
 PID = "daemon.pid"
+END_S = 30.0
+"""How long a daemon may take to stop its sandboxes and end: tens of milliseconds, seconds on a busy machine."""
 
 
 class Simulator(Program):
@@ -119,7 +121,7 @@ class Simulator(Program):
         for number in self.daemons():
             with suppress(ProcessLookupError):
                 os.kill(number, signal.SIGTERM)
-        left = settle(below)
+        left = settle(below, END_S)
         kill(left)
         return left
 

@@ -16,7 +16,7 @@ from jamcore.testing.sbx.behaviours import Gates
 from jamcore.testing.sbx.configuration import Configuration, Instance, locked
 from jamcore.testing.sbx.program.console import Console, Failure
 
-START_S = 20.0
+START_S = 60.0
 ANSWER_BYTES = 16 << 20
 
 

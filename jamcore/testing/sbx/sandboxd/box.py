@@ -25,9 +25,9 @@ GATEWAY = "127.0.0.2"
 """The guest's own address that is called gateway.docker.internal: its listener is the daemon's."""
 SERVICES = "127.0.0.3"
 """Where published ports are reached: who listens on 127.0.0.1 alone is not there."""
-START_S = 20.0
+START_S = 60.0
 STOP_S = 5.0
-ANSWER_S = 20.0
+ANSWER_S = 60.0
 
 
 class BoxError(Exception):

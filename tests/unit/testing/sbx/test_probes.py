@@ -32,6 +32,8 @@ def test_every_behaviour_that_is_marked_has_a_probe() -> None:
     assert probed == {each.ident for each in everything() if each.probe}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.needs("bubblewrap")
 def test_two_of_one_version_do_not_differ(make: Make, places: tuple[Place, Place]) -> None:
     """Whatever differs by itself between two runs, as ids, paths and names, is taken out; nothing is left behind."""
@@ -42,6 +44,8 @@ def test_two_of_one_version_do_not_differ(make: Make, places: tuple[Place, Place
     assert one.json("ls", "--json") == two.json("ls", "--json") == {"sandboxes": []}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.needs("bubblewrap")
 def test_what_differs_is_found_by_the_name_of_its_behaviour(make: Make, places: tuple[Place, Place]) -> None:
     """A real program of 0.43 is not what the simulator of 0.47 is: the differences of those versions are named."""
