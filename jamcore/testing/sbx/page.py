@@ -33,7 +33,7 @@ person who has the real program has to look at.
 
 `sbx.program` and `sbx.environment` are what a driver is told. Each simulator has state and a daemon of its own, and at the end of the
 block nothing of it is left. `configure` changes how it behaves from the next command on, `bug` switches a reported bug on, `fault`
-asks for one fault. Many live beside each other.
+asks for one fault. Many live beside each other ([decision 26](decisions/0026-sbx-simulator.md)).
 
 Where it must stay a simulation: there is no virtual machine, no second user and no sudo in the guest, TLS is carried and not opened,
 nothing is pulled, files in YAML may use a small part of YAML only, and the daemon's socket speaks a language of its own. The live test

@@ -15,7 +15,7 @@ import pytest
 
 from jamcore.testing.sbx.simulator import Simulator
 
-pytestmark = pytest.mark.needs("bubblewrap")
+pytestmark = [pytest.mark.needs("bubblewrap"), pytest.mark.unprivileged]
 
 
 @pytest.fixture(scope="module")
