@@ -65,6 +65,8 @@ BEHAVIOURS = (
           "With no daemon older versions print the same and exit 1.", "`sbx daemon status` after a stop", until=44),
     guess("daemon.status-json-stopped",
           "With no daemon the JSON has `status` `stopped` and the same keys.", "`sbx daemon status --json`"),
+    fact("daemon.foreground", "`daemon start` without `-d` stays in the foreground.", "SDK, D"),
+    guess("daemon.foreground-ends", "On SIGTERM it ends with 0 and prints nothing.", "`sbx daemon start`, and SIGTERM"),
     fact("daemon.stop", "`daemon stop` prints `Stopping daemon at PATH` and `✓ Daemon stopped successfully`.", "SDK, D"),
     guess("daemon.stop-none",
           "Without a daemon `daemon stop` is an error that says that it is not running.", "`sbx daemon stop` twice"),

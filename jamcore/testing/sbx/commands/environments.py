@@ -39,7 +39,6 @@ KEYS = frozenset(
         "lifecycle",
     ]
 )
-WORDS = ("no", "n", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,6 @@ REST_S = 0.2
 FOREVER_S = 3600.0
 
 
-class Terminated(Exception):  # noqa: N818 - no error: how the caller was told to end
-    """The time after SIGTERM or SIGINT is over."""
-
-
 class Session:
     """One ``exec``."""
 

@@ -83,22 +83,15 @@ def logout(call: Call) -> None:
 
 
 def daemon_start(call: Call) -> None:
-    """Start the daemon; in the foreground it is waited for."""
+    """Start the daemon; without ``--detach`` this process becomes it."""
     if policy := call.flag("policy"):
         change(call.place.root, policy=policy)
     if call.daemon.running() is not None:
         call.console.print("Daemon is already running")
         return
-    call.daemon.start()
     if not call.flag("detach"):
-        call.console.flush()
-        descriptor = os.pidfd_open(int((call.place.sandboxd / "daemon.pid").read_text(encoding="utf-8")))
-        import select  # late: nothing else of a command waits
-
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        poll.poll(call.told.daemon_limit_s * 1000)
-        os.close(descriptor)
+        call.daemon.foreground()
+    call.daemon.start()
 
 
 def daemon_status(call: Call) -> int:

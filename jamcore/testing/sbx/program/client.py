@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from jamcore.testing.sbx.behaviours import Gates
 from jamcore.testing.sbx.configuration import Configuration, Instance, locked
@@ -103,13 +102,25 @@ class Client:
                 found = {"pid": self._spawn()}
         self.console.print(f"Daemon started (PID: {found['pid']}, socket: {self.place.socket})", f"Logs: {self.place.log}")
 
-    def _spawn(self) -> int:
+    def foreground(self) -> NoReturn:
+        """Become the daemon."""
+        self.place.make()
+        argv, kept = self._daemon()
+        os.chdir("/")
+        os.execve(argv[0], (*argv, "--foreground"), kept)  # noqa: S606 - without a shell, as it has to be
+
+    def _daemon(self) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Return the daemon's command line, and what it has of this environment."""
         argv = (sys.executable, "-P", "-m", "jamcore.testing.sbx.sandboxd.daemon", str(self.place.root), self.place.key)
         kept: dict[str, str] = {
             name: self.environment[name]
             for name in ("PATH", "HOME", "LANG", "SSH_AUTH_SOCK", "PYTHONPATH")
             if name in self.environment
         }
+        return argv, kept
+
+    def _spawn(self) -> int:
+        argv, kept = self._daemon()
         with self.place.log.open("ab") as log:
             process = subprocess.Popen(
                 argv, env=kept, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
@@ -158,11 +169,6 @@ class Client:
         finally:
             os.close(descriptor)
         return True
-
-    def kill(self) -> None:
-        """Kill the daemon, for a fault."""
-        with suppress(OSError, ValueError):
-            os.kill(int((self.place.sandboxd / "daemon.pid").read_text(encoding="utf-8")), signal.SIGKILL)
 
     def _exchange(self, connection: socket.socket, method: str, how: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
         asked = {"method": method, "how": how} | ({"die": self.die} if self.die and method != "hello" else {})

@@ -178,15 +178,16 @@ def listening(place: Instance) -> socket.socket:
     return listener
 
 
-async def _run(place: Instance) -> None:
+async def _run(place: Instance, *, foreground: bool) -> None:
     daemon = Daemon(place, read(place.root))
     daemon.save()
     listener = listening(place)
     daemon.log(f"daemon {daemon.gates.full} started")
-    print("ready", flush=True)
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, 1)
-    os.close(devnull)
+    if not foreground:
+        print("ready", flush=True)
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, 1)
+        os.close(devnull)
     try:
         await daemon.serve(listener)
     finally:
@@ -195,8 +196,8 @@ async def _run(place: Instance) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run from the command line: the simulator's root and the key of the state."""
-    root, key = arguments or sys.argv[1:]
+    """Run from the command line: the simulator's root, the key of the state, and whether it is in somebody's foreground."""
+    root, key, *foreground = arguments or sys.argv[1:]
     place = Instance(Path(root), key).make()
     lock = os.open(place.sandboxd / "daemon.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -206,7 +207,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     pid = place.sandboxd / "daemon.pid"
     pid.write_text(str(os.getpid()), encoding="utf-8")
-    asyncio.run(_run(place))
+    asyncio.run(_run(place, foreground=bool(foreground)))
     pid.unlink(missing_ok=True)
     return 0
 

@@ -17,7 +17,7 @@ from jamcore.engines.bubblewrap.machine import look
 from jamcore.testing.sbx.behaviours import Gates
 from jamcore.testing.sbx.configuration import Configuration, Instance
 from jamcore.testing.sbx.sandboxd import box, clone, flavours
-from jamcore.testing.sbx.sandboxd.proxy import Proxy, carry
+from jamcore.testing.sbx.sandboxd.proxy import HEAD_BYTES, Proxy, carry
 from jamcore.testing.sbx.sandboxd.refusal import RefusedError, no_sandbox
 from jamcore.testing.sbx.sandboxd.rules import Policy
 from jamcore.testing.sbx.sandboxd.state import Sandbox, State, now
@@ -146,7 +146,7 @@ class Guests:
             await made.ready()
             listener = await made.listener(PROXY_PORT)
             proxy = Proxy(name, self.policy, self.told, self.gates, lambda host, value: self._swap(name, host, value))
-            running.servers.append(await asyncio.start_server(proxy.serve, sock=listener, limit=1 << 17))
+            running.servers.append(await asyncio.start_server(proxy.serve, sock=listener, limit=HEAD_BYTES))
             if sandbox.clone:
                 await self._git_daemon(sandbox, made)
             for port in sandbox.ports:

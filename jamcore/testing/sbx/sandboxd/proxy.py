@@ -12,6 +12,7 @@ from jamcore.testing.sbx.configuration import Configuration
 from jamcore.testing.sbx.sandboxd.rules import HOST, Decision, Policy
 
 HEAD_BYTES = 1 << 17
+"""The longest head of a request; it is the limit of the streams that are handed in."""
 HEAD_S = 60.0
 CONNECT_S = 10.0
 CHUNK = 1 << 16

@@ -91,6 +91,19 @@ def test_the_daemon_s_status(make: Make, version: str) -> None:
     assert sbx.daemons() == ()
 
 
+def test_the_daemon_in_the_foreground_is_the_process_itself(make: Make) -> None:
+    """`daemon start` is in the foreground without `-d` [SDK, D]; it ends on SIGTERM."""
+    sbx = make()
+    process = sbx.popen("daemon", "start")
+    while "Status: running" not in sbx.said("daemon", "status"):
+        pass
+    assert sbx.daemons() == (process.pid,)
+    assert "already running" in sbx.said("daemon", "start")
+    process.terminate()
+    assert process.wait() == 0
+    assert "Status: stopped" in sbx.said("daemon", "status")
+
+
 def test_diagnose_names_what_is_wrong(make: Make) -> None:
     """Thirteen checks, and a summary that counts them [CAP, SDK]; which of them fails says how the machine is."""
     sbx = make()
