@@ -15,7 +15,7 @@ from jamcore.testing.sbx.sandboxd.guests import Guests
 from jamcore.testing.sbx.sandboxd.refusal import RefusedError
 from jamcore.testing.sbx.sandboxd.rules import FALLBACK, GLOBAL, HOST, Policy, organization, split
 from jamcore.testing.sbx.sandboxd.state import Sandbox
-from jamcore.testing.sbx.sandboxd.vault import Vault
+from jamcore.testing.sbx.sandboxd.vault import HOST_ONLY, Vault
 
 
 class Methods:
@@ -237,7 +237,7 @@ class Methods:
 
     async def do_secret_set(self, service: str, scope: str, value: str, kind: str) -> None:
         """Store a secret."""
-        if scope != GLOBAL:
+        if scope not in (GLOBAL, HOST_ONLY):
             self.guests.find(scope)
         self.vault.set(service, scope, value, kind)
 

@@ -17,6 +17,8 @@ from jamcore.testing.sbx.sandboxd.state import Sandbox, State
 SENTINEL = "proxy-managed"
 GH_SENTINEL = "gho_sbxproxymanaged000000000000000000000"
 GLOBAL = "global"
+HOST_ONLY = "(host only)"
+"""The scope of a registry's secret that no sandbox has."""
 
 
 def _service(variable: str, *hosts: str) -> tuple[str, tuple[str, ...]]:

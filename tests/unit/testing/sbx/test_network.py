@@ -338,6 +338,18 @@ def test_secrets_are_listed_without_their_values(make: Make) -> None:
     assert sbx.json("secret", "ls", "--json") == empty
 
 
+def test_secrets_of_registries_and_of_one_sandbox(make: Make) -> None:
+    """A registry's is `(host only)` unless it is of a sandbox [D]; a sandbox that is not there is refused."""
+    sbx = make()
+    sbx.said("ls")
+    sbx.said("secret", "set", "--registry", "ghcr.io", "--username", "u", "--password-stdin", stdin=b"pw")
+    (row,) = sbx.json("secret", "ls", "--json")["secrets"]
+    assert (row["scope"], row["type"], row["name"]) == ("(host only)", "registry", "ghcr.io")
+    assert "sandbox 'none' not found" in sbx.failed("secret", "set", "openai", "--sandbox", "none", "-t", "x")
+    assert "unknown service" in sbx.failed("secret", "set", "nonsense", "-t", "x")
+    assert sbx.said("secret", "rm", "--registry", "ghcr.io", "-f").startswith("Deleted ")
+
+
 def test_removing_a_secret_by_version(make: Make) -> None:
     """Cancelled without a terminal: exit 0 and nothing removed until 0.44 [SDK], non-zero later [RN]; a missing one the same way."""
     old, new = make("0.43"), make("0.47")

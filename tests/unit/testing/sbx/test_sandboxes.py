@@ -16,11 +16,20 @@ from jamcore.testing.sbx.simulator import Simulator
 Make = Callable[..., Simulator]
 pytestmark = pytest.mark.needs("bubblewrap")
 
+SECTIONS = (
+    "── RESOLVE SETUP\n   resolving configuration…\n     sandbox    one\n     agent      shell\n     workspace  {path} (rw)\n"
+    "     image      docker/sandbox-templates:shell-docker\n     cpu        2\n     memory     1g\n   ✓ configuration resolved\n"
+    "── PREPARE IMAGE\n   → pull docker/sandbox-templates:shell-docker\n   ✓ image ready\n✓ Created sandbox one\n\n"
+    "To connect to this sandbox, run:\n  sbx run --name one\n"
+)
 CREATED = {
     "0.35": "Creating new sandbox 'one'...\n✓ Created sandbox 'one'\n  Workspace: {path} (direct mount)\n  Agent: shell\n\n"
     "To connect to this sandbox, run:\n  sbx run one\n",
-    "0.43": "✓ Created sandbox one\n\nTo connect to this sandbox, run:\n  sbx run --name one\n",
-    "0.47": "Pulling image\n✓ Image ready\n✓ Created sandbox one\n\nTo connect to this sandbox, run:\n  sbx run --name one\n",
+    "0.39": SECTIONS,
+    "0.43": SECTIONS,
+    "0.47": "sandbox    one\nagent      shell\nworkspace  {path} (rw)\nimage      docker/sandbox-templates:shell-docker\n"
+    "cpu        2\nmemory     1g\n\nPulling image\n✓ Image ready\n✓ Created sandbox one\n\n"
+    "To connect to this sandbox, run:\n  sbx run --name one\n",
 }
 STOPPED = {
     "0.35": "Sandbox 'one' stopped\n",
@@ -37,12 +46,11 @@ ROW = {
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_life_of_a_sandbox(make: Make, workspace: Path, version: str) -> None:
     """Create [SDK, CAP], ls [SDK, RN, CAP], stop [DEN, SBXM, CAP], a start by exec [DEN], rm [SBXM, CAP, KT]; the home stays until rm."""
-    older = version if version in CREATED else "0.35"
+    older = version if version in ROW else "0.35"
     sbx = make(version)
     sbx.said("ls")
-    made = sbx.said("create", "--name", "one", "shell", str(workspace))
-    if version != "0.39":
-        assert made.endswith(CREATED[version].format(path=workspace)), made
+    made = sbx.said("create", "--name", "one", "--cpus", "2", "-m", "1g", "shell", str(workspace))
+    assert made.endswith(CREATED[version].format(path=workspace)), made
     (row,) = sbx.json("ls", "--json")["sandboxes"]
     assert set(row) == ROW[older]
     assert (row["name"], row["agent"], row["status"], row["workspaces"]) == ("one", "shell", "running", [str(workspace)])
@@ -188,6 +196,18 @@ def _until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_run_detached_makes_or_takes_a_sandbox_and_prints_its_id(make: Make, workspace: Path) -> None:
+    """`-d` prints the sandbox id, no session; an agent that is not the named sandbox's is an error [D]; a session needs a TTY [M]."""
+    sbx = make()
+    sbx.said("ls")
+    made = sbx.said("run", "-d", "--name", "one", "shell", str(workspace))
+    assert made == sbx.json("ls", "--json")["sandboxes"][0]["id"] + "\n"
+    assert sbx.said("run", "--detached", "--name", "one") == made
+    sbx.failed("run", "-d", "--name", "one", "codex")
+    sbx.failed("run", "-d", "--rm", "--name", "one")
+    sbx.failed("run", "--name", "one")
 
 
 def test_prune_removes_what_is_stopped(make: Make, workspace: Path) -> None:
