@@ -12,6 +12,7 @@ import socket
 import stat
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from jamcore.control.failures import SocketOccupiedError, SocketPathTooLongError, UnsafeRuntimeDirectoryError
@@ -147,7 +148,8 @@ def forget_dead(path: Path) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
             probe.connect(str(path))
     except ConnectionRefusedError:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # in a directory that is read-only it stays, and hurts nobody
+            path.unlink(missing_ok=True)
     except OSError:
         return  # gone, out of reach, or alive and busy
 

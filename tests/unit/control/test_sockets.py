@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -116,6 +117,19 @@ def test_only_a_dead_daemon_s_socket_is_forgotten(tmp_path: Path) -> None:
     forget_dead(dead)
     assert not dead.exists()
     listener.close()
+
+
+def test_a_dead_socket_that_cannot_be_removed_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runtime directory of an earlier session may be read-only by now: that is no reason for a daemon not to start."""
+    dead = tmp_path / "run" / "b.sock"
+    listen(dead, replace_stale=False).close()
+
+    def refuse(_path: Path, *, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, "read-only" if missing_ok else "missing")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    forget_dead(dead)
+    assert dead.exists()
 
 
 def test_a_dead_socket_of_the_same_app_directory_is_forgotten_wherever_it_lies(
