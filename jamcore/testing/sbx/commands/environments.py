@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -176,11 +177,10 @@ def _apply(call: Call) -> Plan:
     plan = _load(call)
     _approved(call, plan, force=bool(call.flag("auto-approve")))
     _commands(call, plan, "initialize")
-    _secrets(call, plan, before=True)
+    _secrets(call, plan)
     if not plan.there:
         made = call.daemon.call("create", **_asked(call, plan))
         told_of(call, made)
-    _secrets(call, plan, before=False)
     _commands(call, plan, "postCreate")
     return plan
 
@@ -221,19 +221,30 @@ def _asked(call: Call, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _secrets(call: Call, plan: Plan, *, before: bool) -> None:
-    """Store the file's secrets; those of one sandbox need it to be there, so that nothing is done before it."""
-    if before:
-        return
+def _secrets(call: Call, plan: Plan) -> None:
+    """Store the file's secrets, before there is a sandbox: they stay where it cannot be made (``env.secrets-left``).
+
+    Raises:
+        Failure: A command fails, or the secret is somewhere else.
+    """
     for service, each in (plan.spec.get("secrets") or {}).items():
         if "command" in each:
-            argv = ("/bin/sh", "-c", each["command"])
-            value = subprocess.run(argv, cwd="/", capture_output=True, text=True, timeout=COMMAND_S, check=False).stdout
+            value = _output(call, plan, service, each["command"])
         elif "value" in each:
             value = str(each["value"])
         else:
             raise Failure("env: not simulated (a secret by ref)")
-        call.daemon.call("secret_set", service=service, scope=plan.name, value=value.strip("\n"), kind="service")
+        call.daemon.call("secret_set", service=service, scope=plan.name, value=value.strip("\n"), kind="service", ahead=True)
+
+
+def _output(call: Call, plan: Plan, service: str, command: str) -> str:
+    """Return what a secret's command prints; newer versions run it in a directory of its own (``env.secret-directory``)."""
+    with tempfile.TemporaryDirectory() as place:
+        cwd = place if call.gates("env.secret-directory") else plan.path.parent
+        done = subprocess.run(("/bin/sh", "-c", command), cwd=cwd, capture_output=True, text=True, timeout=COMMAND_S, check=False)
+    if done.returncode:
+        raise Failure(f"secret {service}: command failed: exit status {done.returncode}")
+    return done.stdout
 
 
 def _commands(call: Call, plan: Plan, phase: str) -> None:

@@ -235,9 +235,9 @@ class Methods:
 
     # ------------------------------------------------------------------ secrets
 
-    async def do_secret_set(self, service: str, scope: str, value: str, kind: str) -> None:
-        """Store a secret."""
-        if scope not in (GLOBAL, HOST_ONLY):
+    async def do_secret_set(self, service: str, scope: str, value: str, kind: str, *, ahead: bool = False) -> None:
+        """Store a secret; ``ahead`` of the sandbox that it is for."""
+        if scope not in (GLOBAL, HOST_ONLY) and not ahead:
             self.guests.find(scope)
         self.vault.set(service, scope, value, kind)
 

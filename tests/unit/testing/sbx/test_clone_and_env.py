@@ -183,6 +183,24 @@ def test_what_is_remembered_is_asked_once(make: Make, workspace: Path) -> None:
     sbx.said("env", "create", "-y", "--skip-host-commands", str(workspace))
 
 
+@pytest.mark.needs("bubblewrap")
+def test_a_failed_create_leaves_the_secrets_behind(make: Make, workspace: Path) -> None:
+    """A failed create leaves scoped secrets behind [M, RN]; a command that fails later leaves the sandbox, too."""
+    secrets = 'secrets: {"openai": {"command": "pwd >>/dev/null; echo sk-1"}}\n'
+    (workspace / "sbxenv.yaml").write_text(FILE + secrets + "sandboxOptions:\n  template: missing:1\n")
+    sbx = make()
+    sbx.said("ls")
+    assert "pull failed" in sbx.failed("env", "create", "-y", "--skip-host-commands", str(workspace))
+    (left,) = sbx.json("secret", "ls", "--json")["secrets"]
+    assert (left["scope"], left["name"]) == ("from-file", "openai")
+    assert sbx.json("ls", "--json") == {"sandboxes": []}
+    (workspace / "sbxenv.yaml").write_text(
+        FILE.replace("- command: printenv SBX_LIFECYCLE_PHASE >>host.log", "- command: exit 3", 1)
+    )
+    assert "lifecycle postCreate" in sbx.failed("env", "create", "-y", str(workspace))
+    assert sbx.said("ls", "-q") == "from-file\n"
+
+
 def test_the_file_has_another_name_in_0_39(make: Make, workspace: Path) -> None:
     """0.39 `.sbxenv.yaml`, 0.42+ `sbxenv.yaml` [M, RN]."""
     (workspace / ".sbxenv.yaml").write_text(FILE)
