@@ -37,8 +37,8 @@ Each part is a class. A plugin's tests subclass it, and say in class attributes 
 in its description is reported as "not claimed" with the reason, never as passed. A check that fails and is to be mended is named in
 `known_failures` with a reason: it must fail then, or the run does. The first sentence of a check is its rule; what follows says why.
 
-Each check but those of the promises has a plugin in `jamcore.testing.mutants` that breaks its rule, and that it alone finds: there can be read
-how a rule is broken.
+Each check but those of the promises has a plugin in `jamcore.testing.mutants` that breaks its rule, and that it alone finds: there can be
+read how a rule is broken.
 
 What the model is told after a resume is compared word by word. What the program itself writes among it is left out only as far as
 `ProviderUnderTest.normalisation` declares it, nothing unless told otherwise; a run prints what that is.
