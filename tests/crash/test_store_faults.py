@@ -29,6 +29,8 @@ ANSWERS = {
 }
 UNFINISHED = frozenset({"workspace.archive_unfinished"})
 """What an action is answered that has begun to remove something: it says how far it came, and its next start goes on."""
+CHECKPOINT = "publish."
+"""Where the boundaries of a checkpoint begin. One before an action that was not published is made again by the action itself (CONT-8)."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,8 @@ def test_a_call_of_the_store_fails(matrix: StoreMatrix, kind: str) -> None:
     # A start that cannot do something goes on and says what; whoever asks for something is told.
     allowed = UNFINISHED if SCENARIOS[kind].has_words else {DONE}
     for cell in played:
-        assert cell.answer in {ANSWERS[cell.fault], *allowed}, cell
+        made_again = {DONE} if cell.after.startswith(CHECKPOINT) else set()
+        assert cell.answer in {ANSWERS[cell.fault], *allowed, *made_again}, cell
 
 
 def test_each_call_fails_and_each_commit_is_lost_too() -> None:

@@ -30,7 +30,11 @@ BY_NO_STORE: Mapping[str, str] = {}
 @pytest.fixture(scope="module")
 def reports(request: pytest.FixtureRequest) -> Mapping[str, Mapping[str, Any]]:
     """What the suite says of each bad store whose test is in this run. They are run together: each process imports everything once."""
-    selected = [item.callspec.params["name"] for item in request.session.items if "reports" in getattr(item, "fixturenames", ())]  # type: ignore[attr-defined]
+    selected = [
+        item.callspec.params["name"]  # type: ignore[attr-defined]
+        for item in request.session.items
+        if item.path == request.path and "reports" in getattr(item, "fixturenames", ())
+    ]
     found = (json.loads(line) for said in _run([selected[start::BESIDE] for start in range(BESIDE)]) for line in said.splitlines())
     return {report["name"]: report for report in found}
 

@@ -41,7 +41,11 @@ GOOD_ONES = [pytest.param(f"{GOOD}{name}", marks=needs_of(parts_on(base)), id=na
 @pytest.fixture(scope="module")
 def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Any]]:
     """What the suite says of each plugin whose test is in this run. They are run together: what they import is imported once."""
-    selected = [item.callspec.params["name"] for item in request.session.items if "reports" in getattr(item, "fixturenames", ())]  # type: ignore[attr-defined]
+    selected = [
+        item.callspec.params["name"]  # type: ignore[attr-defined]
+        for item in request.session.items
+        if item.path == request.path and "reports" in getattr(item, "fixturenames", ())
+    ]
     options = ["--json", "--beside", "4", "--keep", str(tmp_path_factory.mktemp("mutants")), *(["--whole"] if WHOLE else [])]
     argv = [sys.executable, "-P", "-m", "jamcore.testing.mutants", *options, *selected]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
