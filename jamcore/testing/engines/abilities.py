@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -130,12 +132,7 @@ class ReachTests(EngineTests):
     async def test_connections_arrive_connected_and_half_close(self, engine: Engine, spec: SandboxSpec) -> None:
         """Ten connections at once, 8 MiB each way, with half-close; also after a stop and a start."""
         assert isinstance(engine, Reaches)
-        async with anyio.create_task_group() as tasks:
-
-            def accept(end: socket.socket) -> None:
-                tasks.start_soon(_echo, end)
-
-            engine.on_connection(spec.name, REACH_PORT, accept)
+        async with _taken(engine, spec, lambda end: tasks.start_soon(_echo, end)), anyio.create_task_group() as tasks:
             await engine.create(spec)
             box = self.box_of(engine, spec)
             size = 8 << 20
@@ -168,17 +165,15 @@ class ReachTests(EngineTests):
     async def test_more_connections_than_the_bound_wait(self, engine: Engine, spec: SandboxSpec) -> None:
         """The 65th waits in the guest until one ends, and the sandbox still runs programs."""
         assert isinstance(engine, Reaches)
-        ends: list[socket.socket] = []
-        engine.on_connection(spec.name, REACH_PORT, ends.append)
-        await engine.create(spec)
-        box = self.box_of(engine, spec)
         code = f"""
 import socket, sys
 calls = [socket.create_connection(("127.0.0.1", {REACH_PORT})) for _ in range(65)]
 print("all", flush=True)
 sys.stdin.read()
 """
-        try:
+        async with _taken(engine, spec) as ends:
+            await engine.create(spec)
+            box = self.box_of(engine, spec)
             async with box.script(code) as process:
                 await read_until(process, b"all")
                 await eventually(lambda: len(ends) == 64)
@@ -186,9 +181,6 @@ sys.stdin.read()
                 assert len(ends) == 64
                 ends.pop().close()
                 await eventually(lambda: len(ends) == 64)
-        finally:
-            for end in ends:
-                end.close()
 
 
 class HostViewTests(EngineTests):
@@ -224,6 +216,26 @@ class HostViewTests(EngineTests):
         ):
             with pytest.raises(EngineFailedError):
                 view.host_path(box.name, path)
+
+
+@asynccontextmanager
+async def _taken(
+    engine: Reaches, spec: SandboxSpec, take: Callable[[socket.socket], object] = lambda _: None
+) -> AsyncIterator[list[socket.socket]]:
+    """Take the connections of the port. Whatever a check leaves is closed, and so is what arrives behind it."""
+    ends: list[socket.socket] = []
+
+    def accept(end: socket.socket) -> None:
+        ends.append(end)
+        take(end)
+
+    engine.on_connection(spec.name, REACH_PORT, accept)
+    try:
+        yield ends
+    finally:
+        engine.on_connection(spec.name, REACH_PORT, socket.socket.close)
+        for end in ends:
+            end.close()
 
 
 async def _echo(end: socket.socket) -> None:
