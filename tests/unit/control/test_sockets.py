@@ -9,6 +9,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import anyio
@@ -37,6 +38,13 @@ def umask() -> Iterator[None]:
     old = os.umask(0)
     yield
     os.umask(old)
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A directory that leaves room for a socket's path, wherever pytest's own lies."""
+    with TemporaryDirectory(prefix="jam-", dir="/tmp") as directory:
+        yield Path(directory)
 
 
 def test_the_socket_is_private(tmp_path: Path, umask: None) -> None:
@@ -133,10 +141,10 @@ def test_a_dead_socket_that_cannot_be_removed_is_left(tmp_path: Path, monkeypatc
 
 
 def test_a_dead_socket_of_the_same_app_directory_is_forgotten_wherever_it_lies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A life that was killed in a session with another runtime directory; what lies beside it is another daemon's and stays."""
-    app, session, temporary = (tmp_path / name for name in ("app", "session", "temporary"))
+    app, session, temporary = (short / name for name in ("app", "session", "temporary"))
     for directory in (session, temporary):
         directory.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(session))
@@ -144,9 +152,9 @@ def test_a_dead_socket_of_the_same_app_directory_is_forgotten_wherever_it_lies(
     elsewhere = {socket_path(app, place) for place in (session / "jam", temporary / f"jam-{os.geteuid()}")}
     for path in elsewhere:
         listen(path, replace_stale=False).close()
-    beside = socket_path(tmp_path / "another", session / "jam")
+    beside = socket_path(short / "another", session / "jam")
     listen(beside, replace_stale=False).close()
-    path = socket_path(app, tmp_path / "chosen")
+    path = socket_path(app, short / "chosen")
     living = listen(path, replace_stale=False)
     _forget_former(app, path)
     assert [found for found in elsewhere if found.exists()] == []
