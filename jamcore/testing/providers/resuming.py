@@ -13,6 +13,7 @@ import pytest
 from jamcore.domain.errors import JamError
 from jamcore.domain.events import TextDelta, TurnStarted
 from jamcore.domain.providers import ProviderGoneError, ProviderRefusedError, ThreadState
+from jamcore.plugins.runtime import ReleasesThreads
 from jamcore.testing.providers.case import Case
 from jamcore.testing.providers.claims import Claim, ProviderTests, asked_of
 from jamcore.testing.providers.turns import DONE
@@ -56,6 +57,20 @@ class ResumeTests(ProviderTests):
             mark: A file that exists once something of this was run.
         """
         raise NotImplementedError
+
+    async def let_go_of_and_back(self, case: Case) -> None:
+        """Let go of a thread in a program that goes on: it takes no turn, may be let go of again, and comes back with its turns."""
+        async with case.server(*self.rules(case)) as model, case.opened(model) as runtime:
+            assert isinstance(runtime, ReleasesThreads)
+            identity = await case.begin(runtime)
+            await case.turn(runtime, identity, "first")
+            await runtime.release_thread(identity)
+            with pytest.raises(ProviderRefusedError, match="not loaded"):
+                await case.turn(runtime, identity, "fourth")
+            await runtime.release_thread(identity)
+            again = await case.resume(runtime, identity)
+            assert (again.identity, len(again.turns)) == (identity, 1)
+            assert (await case.turn(runtime, identity, "fourth"))[-1] == DONE
 
     def look_untouched(self, case: Case) -> None:
         """Look that no conversation was begun in a guest where there was none."""

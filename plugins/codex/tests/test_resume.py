@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jamcore.api import ProviderRefusedError, ReleasesThreads, provider_identity
 from jamcore.testing.providers.case import Case
 from jamcore.testing.providers.kills import ProviderKills
 from jamcore.testing.providers.resume import ProviderResume
-from jamcore.testing.providers.turns import DONE
 
 pytestmark = [pytest.mark.needs("codex"), pytest.mark.unprivileged]
 
@@ -31,17 +29,7 @@ class TestResume(ProviderResume):
     @pytest.mark.guarantee("CONT-7")
     async def test_a_thread_that_was_let_go_of_takes_no_turn_and_comes_back(self, case: Case) -> None:
         """In the same program, which serves other threads meanwhile."""
-        async with case.server(*self.rules(case)) as model, case.opened(model) as runtime:
-            assert isinstance(runtime, ReleasesThreads)
-            identity = await case.begin(runtime)
-            await case.turn(runtime, identity, "first")
-            await runtime.release_thread(provider_identity(identity))
-            with pytest.raises(ProviderRefusedError, match="not loaded"):
-                await case.turn(runtime, identity, "fourth")
-            await runtime.release_thread(provider_identity(identity))
-            again = await case.resume(runtime, identity)
-            assert (again.identity, len(again.turns)) == (identity, 1)
-            assert (await case.turn(runtime, identity, "fourth"))[-1] == DONE
+        await self.let_go_of_and_back(case)
 
 
 class TestKills(ProviderKills):

@@ -10,11 +10,10 @@ from types import MappingProxyType
 
 import pytest
 
-from jamcore.api import ProviderRefusedError, ReleasesThreads, ThreadRequest, provider_identity
+from jamcore.api import ThreadRequest
 from jamcore.testing.providers.case import Case
 from jamcore.testing.providers.kills import ProviderKills
 from jamcore.testing.providers.resume import HOSTILE_WORDS, ProviderResume
-from jamcore.testing.providers.turns import DONE
 
 pytestmark = [pytest.mark.needs("copilot"), pytest.mark.unprivileged]
 
@@ -70,17 +69,7 @@ class TestResume(ProviderResume):
     @pytest.mark.guarantee("CONT-7")
     async def test_a_thread_that_was_let_go_of_takes_no_turn_and_comes_back(self, case: Case) -> None:
         """In the same program: what it has loaded is no longer in use."""
-        async with case.server(*self.rules(case)) as model, case.opened(model) as runtime:
-            assert isinstance(runtime, ReleasesThreads)
-            identity = await case.begin(runtime)
-            await case.turn(runtime, identity, "first")
-            await runtime.release_thread(provider_identity(identity))
-            with pytest.raises(ProviderRefusedError, match="not loaded"):
-                await case.turn(runtime, identity, "fourth")
-            await runtime.release_thread(provider_identity(identity))
-            again = await case.resume(runtime, identity)
-            assert (again.identity, len(again.turns)) == (identity, 1)
-            assert (await case.turn(runtime, identity, "fourth"))[-1] == DONE
+        await self.let_go_of_and_back(case)
 
     async def test_a_resumed_thread_keeps_its_model_unless_another_is_named(self, case: Case) -> None:
         """What it was opened with is in the journal; what a resume names is used from then on."""
