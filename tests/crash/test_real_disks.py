@@ -29,10 +29,12 @@ POINTS = {
 MACHINE = {"storage.failed", "store.unusable", "workspace.provision_failed", "continuity.checkpoint_failed"}
 BEGUN = {"workspace.archive_unfinished"}
 """What an archive is answered that has begun to remove something: the next attempt goes on."""
+ENGINE = {"engine.unavailable", "engine.unknown", "engine.failed", "ownership.marker_unreadable", "prepare.failed"}
+"""What a room is answered whose engine, door or marker is the first to want a file, which depends on what else is open just then."""
 ANSWERS = {
     Trouble.FULL: {"storage.full", "store.full", "workspace.provision_failed", "continuity.removal_space", *BEGUN},
     Trouble.READ_ONLY: {*MACHINE, *BEGUN},
-    Trouble.DESCRIPTORS: {*MACHINE, *BEGUN, "engine.unavailable", "ownership.marker_unreadable"},
+    Trouble.DESCRIPTORS: {*MACHINE, *BEGUN, *ENGINE},
 }
 LEFT = {Trouble.FULL: (0, 48 << 10), Trouble.READ_ONLY: (0,), Trouble.DESCRIPTORS: (0, 3)}
 
