@@ -21,7 +21,6 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.needs("codex", "bubblewrap"),
     pytest.mark.guarantee("CONT-1", "CONT-7", "CONT-9", "CONT-11", "CONT-12"),
-    pytest.mark.timeout(120),
 ]
 
 PROVIDER = "codex"

@@ -40,7 +40,6 @@ pytestmark = [
     pytest.mark.crash,
     pytest.mark.anyio,
     pytest.mark.needs("codex", "bubblewrap"),
-    pytest.mark.timeout(180),
     pytest.mark.guarantee("WS-6", "WS-12", "WS-11", "START-2"),
 ]
 

@@ -341,7 +341,6 @@ async def world(victim: Victim, directory: Path, lives: Lives) -> AsyncIterator[
 @pytest.mark.anyio
 @pytest.mark.needs("codex", "bubblewrap", "git")
 @pytest.mark.guarantee("CONT-1", "CONT-7", "CONT-11", "CONT-12")
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("victim", ["provider", "sandbox", "daemon"])
 async def test_twenty_kills(victim: Victim, tmp_path: Path, lives: Lives) -> None:
     """Killed at any boundary, the room comes back as the exact thread: all that was acknowledged is told again, nothing twice."""

@@ -25,7 +25,6 @@ pytestmark = [
     pytest.mark.crash,
     pytest.mark.anyio,
     pytest.mark.needs("codex", "bubblewrap"),
-    pytest.mark.timeout(180),
 ]
 
 

@@ -28,7 +28,6 @@ pytestmark = [
     pytest.mark.crash,
     pytest.mark.needs("codex", "bubblewrap"),
     pytest.mark.guarantee("CONT-11"),
-    pytest.mark.timeout(120),
 ]
 
 PROVIDER = "codex"

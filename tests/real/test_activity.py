@@ -16,7 +16,7 @@ from jamcore.testing.daemon import DaemonChild, room_event, running_daemon
 from jamcore.testing.rooms import ask, managed, new_id, refused, running
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180), pytest.mark.guarantee("CTRL-2")]
+pytestmark = [pytest.mark.anyio, pytest.mark.guarantee("CTRL-2")]
 PROVIDER = "codex"
 
 

@@ -29,7 +29,7 @@ from jamcore.testing.rooms import ENDED, ask, managed, new_id, refused, running
 from jamcore.testing.servers.history import ToolOutput, conversation
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap"), pytest.mark.unprivileged, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap"), pytest.mark.unprivileged]
 
 COMMAND = "printf 'made by the agent\\n' >> made.txt"
 WAIT_S = 30.0

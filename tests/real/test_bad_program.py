@@ -20,7 +20,7 @@ from jamcore.testing.rooms import ask, managed, new_id, said_in_room
 from jamcore.testing.servers.history import said_in
 from jamcore.testing.servers.responses import ResponsesServer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap")]
 
 FROM_THE_START = {
     "no JSON": "echo 'Segmentation fault'; sleep 60",

@@ -26,7 +26,6 @@ from jamcore.domain.cells import Cell, Configuration, Placement, WorkspaceSource
 from jamcore.store.migrate import HEAD, SCRIPTS
 from jamcore.testing.jam_program import Done, program
 
-pytestmark = [pytest.mark.timeout(240)]
 Jam = Callable[..., Done]
 AT = "2026-01-02T03:04:05.678901+00:00"
 CELL = Cell(configuration=Configuration.JAM_MANAGED, workspace=WorkspaceSource.MANAGED, placement=Placement.DEDICATED)

@@ -14,7 +14,7 @@ from jamcore.domain.sessions import TurnState
 from jamcore.testing.rooms import ask, cloned, running
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git")]
 
 IDENTITY = "git -c user.name=a -c user.email=a@example.org"
 WRITE = "printf mine > made.txt"

@@ -19,7 +19,7 @@ from jamcore.testing.rooms import ask, cloned, managed, new_id, refused, said_in
 from jamcore.testing.servers.history import said_in
 from jamcore.testing.servers.responses import ResponsesServer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git")]
 
 NAME = "my work"
 

@@ -20,7 +20,7 @@ from jamcore.testing.servers.history import said_in
 from jamcore.testing.servers.responses import ResponsesServer
 from tests.unit.continuity.damage import on_disk
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("bubblewrap", "codex"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("bubblewrap", "codex")]
 
 
 @dataclass(frozen=True)

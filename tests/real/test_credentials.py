@@ -17,7 +17,7 @@ from jamcore.testing.rooms import ask, managed, new_id, running
 from jamcore.testing.servers.history import ToolOutput, conversation
 from jamcore.testing.servers.responses import HttpFault, Match, ResponsesServer, Rule, Script, say
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git")]
 
 FROM_ENVIRONMENT = "sk-real-7f3a" + "e1" * 16
 KEPT = "sk-real-7f3a" + "c2" * 16

@@ -35,7 +35,6 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.needs("codex", "bubblewrap", "tmux"),
     pytest.mark.slow,
-    pytest.mark.timeout(300),
 ]
 
 PROVIDER = "codex"

@@ -17,7 +17,7 @@ from jamcore.testing.scenario.rows import ProviderRow, rows_of
 from jamcore.testing.scenario.world import Machine, Told, machine, modelled
 from jamcore.testing.sources import workspace_root
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 ROWS = rows_of(workspace_root(Path(__file__)))
 
 

@@ -27,7 +27,7 @@ from jamcore.testing.rooms import ENDED, ask, managed, new_id, refused, said_in_
 from jamcore.testing.servers.history import said_in
 from jamcore.testing.servers.responses import Hold, Match, ResponsesServer, Rule, Script, Text, held_at, say
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git", "root"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git", "root")]
 MIB = 1 << 20
 SIZE = 24 * MIB
 LOOK_S, FULL_LOOKS = 0.05, 6

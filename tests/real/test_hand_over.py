@@ -24,7 +24,7 @@ from jamcore.testing.daemon import place_toolchain, until
 from jamcore.testing.rooms import ask, managed, new_id, running
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.anyio]
 OLDER, NEWER = "0.1.7", "0.1.12"
 """By letters the other way round."""
 COMMAND_S = 120.0

@@ -33,7 +33,6 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.needs("codex"),
     pytest.mark.unprivileged,
-    pytest.mark.timeout(240),
     pytest.mark.guarantee("ENG-2"),
 ]
 

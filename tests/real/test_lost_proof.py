@@ -16,7 +16,7 @@ from jamcore.testing.rooms import ask, managed, new_id, refused, running, said_i
 from jamcore.testing.servers.history import said_in
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap")]
 
 EMPTY = "cd ~ && find . -mindepth 1 -delete; ls -A ~ | wc -l"
 

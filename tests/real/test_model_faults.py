@@ -13,7 +13,7 @@ from jamcore.domain.sessions import Turn, TurnState
 from jamcore.testing.rooms import ask, managed
 from jamcore.testing.servers.responses import HttpFault, Match, ResponsesServer, Rule, Script, Text, say
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap")]
 
 
 async def ended(client: JamClient, room: RoomView, turn: Turn) -> TurnEnded:

@@ -21,7 +21,6 @@ from jamcore.testing.archives import make_wheel
 from jamcore.testing.daemon import place_toolchain
 from jamcore.testing.jam_program import Done
 
-pytestmark = [pytest.mark.timeout(240)]
 ROOT = Path(__file__).parents[2]
 COMMAND_S = 60.0
 NO_NAMESPACES = (

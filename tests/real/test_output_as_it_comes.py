@@ -16,7 +16,7 @@ from jamcore.testing.daemon import DaemonChild
 from jamcore.testing.rooms import managed, running
 from jamcore.testing.servers.responses import ResponsesServer, Script
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap")]
 
 COMMAND = "until [ -e go ]; do echo tick; sleep 0.2; done; echo over; exit 3"
 """It ends when the test has seen a line of it, and not before; what a command prints at once the program tells only in the end."""

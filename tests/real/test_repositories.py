@@ -31,7 +31,6 @@ NAMES = {
 }
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.guarantee("CAP-7", "PLAN-4")
 async def test_directories_with_strange_names(
     client: JamClient, daemon: DaemonChild, model: ResponsesServer, tmp_path: Path, repository: Make, git: Git

@@ -21,7 +21,7 @@ from jamcore.domain import layout
 from jamcore.testing.daemon import DaemonChild, gone
 from jamcore.testing.servers.responses import Call, Match, ResponsesServer, Rule, Script, Text, say
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("bubblewrap", "codex", "git"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("bubblewrap", "codex", "git")]
 
 OBJECTIVE = "Mend the thing \x1b[2J and prove it"
 EVIL = "\x1b]0;owned\x07\x1b[2J\u202eevil"

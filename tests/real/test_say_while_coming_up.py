@@ -15,7 +15,7 @@ from jamcore.testing.daemon import room_event
 from jamcore.testing.rooms import ask, managed, new_id
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap")]
 
 ROUNDS = 3
 

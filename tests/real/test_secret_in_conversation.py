@@ -18,7 +18,7 @@ from jamcore.testing.daemon import DaemonChild, room_event
 from jamcore.testing.rooms import ask, managed, new_id, running, said_in_room
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git")]
 
 PRINT = "printf 'ghp_%s\\n' AbCdEfGhIjKlMnOpQrStUvWxYz0123456789 | tee leaked.txt"
 """The agent finds a token, and its provider keeps the command's output."""

@@ -28,7 +28,7 @@ from jamcore.testing.rooms import ask, cloned, managed, new_id, refused, said_in
 from jamcore.testing.servers.history import Item, contains_in_order
 from jamcore.testing.servers.responses import ResponsesServer, Script, held_at
 
-pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged, pytest.mark.needs("codex", "bubblewrap"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.anyio, pytest.mark.unprivileged, pytest.mark.needs("codex", "bubblewrap")]
 
 PROVIDER = "codex"
 TURNS = 6

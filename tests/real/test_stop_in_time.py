@@ -24,7 +24,7 @@ from jamcore.testing.guards import settle
 from jamcore.testing.rooms import ask, managed, new_id
 from jamcore.testing.servers.responses import ResponsesServer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio]
 
 STOPPED = 0
 """How an orderly end looks; the backstop's is a signal."""

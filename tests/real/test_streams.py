@@ -29,7 +29,6 @@ pytestmark = [
     pytest.mark.needs("codex", "bubblewrap"),
     pytest.mark.guarantee("CTRL-2"),
     pytest.mark.slow,
-    pytest.mark.timeout(300),
 ]
 
 PROVIDER = "codex"

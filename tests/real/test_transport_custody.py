@@ -27,7 +27,7 @@ from jamcore.testing.daemon import DaemonChild, running_daemon
 from jamcore.testing.rooms import ask, managed, new_id, refused, running
 from jamcore.testing.servers.responses import ResponsesServer, Script, say
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap")]
 
 PROBE = r"""
 import json, os, socket, stat, sys

@@ -22,7 +22,7 @@ from jamcore.testing.servers.history import UserText, conversation
 from jamcore.testing.servers.ledger import held_at
 from jamcore.testing.servers.script import Hold, Match, Part, Rule, Script, Text, say
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("bubblewrap"), pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("bubblewrap"), pytest.mark.slow]
 
 IDLE_S = 8.0
 """Longer than the slowest program needs to its first word where several tests share two processors."""

@@ -18,7 +18,7 @@ from jamcore.testing.rooms import ask, managed, new_id, refused, said_in_room
 from jamcore.testing.servers.history import said_in
 from jamcore.testing.servers.responses import ResponsesServer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("codex", "bubblewrap", "git")]
 PROVIDER = "codex"
 FAILED = "continuity.secret_in_state"
 

@@ -13,7 +13,7 @@ import pytest
 from jamcore.cli.exits import Exit
 from jamcore.testing.jam_program import Done, program
 
-pytestmark = [pytest.mark.needs("bubblewrap"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.needs("bubblewrap")]
 README = Path(__file__).parents[2] / "plugins" / "acp" / "README.md"
 Jam = Callable[..., Done]
 ENDPOINT = ("--endpoint", "http://127.0.0.1:9")
